@@ -1,0 +1,45 @@
+# One way to do each thing; every target works from a fresh clone.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help setup check fmt lint types imports test test-vllm serve clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
+
+setup: .venv/.done ## make .venv with the package, its extras prime and dev
+.venv/.done: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[prime,dev]'
+	touch $@
+
+check: lint types imports test ## the one gate: format, lint, types, import contract, tests
+
+fmt: setup ## format, and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports --no-cache
+
+test: setup ## the tests, with branch coverage of core/ at 100 % a file
+	tests/vllm/environment.sh tokenizer
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage report --include='gateway/core/*' --fail-under=100 --show-missing
+
+test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
+	tests/vllm/environment.sh vllm
+	$(BIN)/pytest tests/vllm
+
+serve: setup ## run the gateway; settings come from GATEWAY_… variables
+	$(BIN)/gateway serve
+
+clean: ## remove what the targets made in this tree
+	rm -rf .venv .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

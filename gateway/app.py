@@ -1,0 +1,83 @@
+"""The gateway as an aiohttp application."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import structlog
+from aiohttp import web
+from pydantic import SecretStr
+
+from gateway.edge.backends import Backends
+from gateway.edge.engine import Engine
+from gateway.edge.metrics import Metrics
+from gateway.edge.server import Keys, Server
+from gateway.edge.store import MemoryStore, Store
+from gateway.edge.turn import Deps
+from gateway.render import registry
+from gateway.render.protocol import Renderer
+from gateway.settings import Settings
+
+log = structlog.get_logger()
+
+
+def create_app(settings: Settings, renderer: Renderer | None = None, *, store: Store | None = None) -> web.Application:
+    """The gateway as `settings` have it, with a renderer or a store of your own if you bring them.
+
+    Run it with ``handler_cancellation=True``, as `serve` does: otherwise a client that hangs up goes
+    unnoticed and its engine samples on.
+
+    Raises:
+        ConfigError: the tokenizer or the renderer cannot be had, or the renderer can never bridge.
+    """
+    tokenizer = registry.load_tokenizer(settings.model, settings.renderer_model_name)
+    renderers, notes = registry.resolve(
+        settings.renderer,
+        tokenizer,
+        thinking_retention=settings.thinking_retention,
+        allow_bridgeless=settings.allow_bridgeless,
+        injected=renderer,
+    )
+    for note in notes:
+        log.warning(note)
+    metrics = Metrics()
+    engine_key = _plain(settings.engine_key)
+    engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
+    deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
+    server = Server(deps, Keys(_plain(settings.agent_key), _plain(settings.admin_key)))
+    app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
+    app.add_routes(server.routes())
+    app.cleanup_ctx.append(lambda _app: _lifespan(server))
+    return app
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
+async def _lifespan(server: Server) -> AsyncIterator[None]:
+    """Engines open while the application runs; at its end turns are stopped first, then the engines closed."""
+    backends = server.deps.backends
+    await backends.open()
+    watch = asyncio.create_task(backends.watch())
+    yield
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        await watch
+    await server.tasks.drain()
+    await backends.close()
+    server.deps.render_thread.shutdown(wait=False)
+
+
+async def serve(settings: Settings, ready: "asyncio.Future[str]") -> None:
+    """Serve until cancelled; `ready` gets the URL once requests are accepted."""
+    runner = web.AppRunner(create_app(settings), handler_cancellation=True, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        ready.set_result(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,163 @@
+"""When is a message that a client sends back the one that we recorded?
+
+Real clients rewrite what they replay: they re-serialise arguments, drop or rename reasoning, strip or
+empty the text beside a tool call. Taking such a turn for a new one would re-tokenize what was sampled;
+taking a true rewrite for ours would put words into the model's mouth. So user, system and tool messages
+must be equal, and assistant messages may differ from the recorded one only in the ways of `DIFFERENCES`.
+On a match the recorded tokens win, and each accepted difference is kept on the turn.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from gateway.core.types import Message, ToolCall, TurnRequest
+
+DIFFERENCES = {
+    "content_whitespace": "parsers and clients strip; the recorded tokens keep the white space that was sampled",
+    "content_dropped": "some clients null the text beside tool calls; the ids of the calls prove which turn it is",
+    "reasoning_dropped": "most clients cannot replay reasoning; what the model thought is in the recorded tokens",
+    "reasoning_added": "reasoning that we never sent cannot be ours; the recorded tokens go without it",
+    "reasoning_whitespace": "as for content",
+    "arguments_reserialised": "equal as JSON; the recorded tokens keep the model's own spelling",
+    "tool_call_id_missing": "position, name and arguments agree, and nothing contradicts",
+    "ambiguous_sibling": "several equal answers to one prompt: the latest was taken",
+}
+"""The closed set of accepted differences, and why each is safe."""
+
+EMPTY = b""
+"""The digest of no messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The lineage that a turn belongs to: what stands above its messages, as digests.
+
+    Turns of different roots never extend each other, since each part is rendered before, or around, everything else.
+    """
+
+    model: str
+    template_kwargs: str
+    tools: str
+    system: str
+
+
+def root_of(request: TurnRequest) -> Root:
+    """The lineage root of a request: its model, template arguments, tools and leading system messages."""
+    system, _ = split_system(request.messages)
+    return Root(
+        model=request.model or "",
+        template_kwargs=_hash(canonical_json(dict(request.template_kwargs))),
+        tools=_hash(canonical_json(list(request.tools))),
+        system=_hash(canonical_json([message.content for message in system])),
+    )
+
+
+def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+    """The leading system messages, and the rest."""
+    count = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
+    return messages[:count], messages[count:]
+
+
+def extend_digest(digest: bytes, message: Message) -> bytes:
+    """The digest of a run of messages and one more; equal runs, and only those, have equal digests."""
+    state = blake2b(digest, digest_size=16)
+    fields = [message.role, message.content, message.tool_call_id]
+    if message.role == "assistant":
+        fields += [
+            message.reasoning,
+            *(part for call in message.tool_calls for part in (call.id, call.name, call.arguments)),
+        ]
+    for value in fields:
+        data = b"" if value is None else b"=" + value.encode("utf-8", "surrogatepass")
+        state.update(len(data).to_bytes(8, "big") + data)
+    return state.digest()
+
+
+def gist(message: Message) -> bytes:
+    """A digest of what clients keep of an assistant message: its stripped text and the names of its calls."""
+    return extend_digest(
+        EMPTY, Message("user", "\0".join([message.content.strip(), *(c.name for c in message.tool_calls)]))
+    )
+
+
+def accepted_differences(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
+    """The differences by which `replayed` may still be `recorded`; ``None`` when it is another message."""
+    calls = _call_differences(recorded.tool_calls, replayed.tool_calls)
+    if calls is None:
+        return None
+    kinds = list(calls)
+    if recorded.content != replayed.content:
+        if recorded.content.strip() == replayed.content.strip():
+            kinds.append("content_whitespace")
+        elif not replayed.content.strip() and recorded.tool_calls and "tool_call_id_missing" not in calls:
+            kinds.append("content_dropped")
+        else:
+            return None
+    ours, theirs = recorded.reasoning, replayed.reasoning
+    if ours and theirs:
+        if ours.strip() != theirs.strip():
+            return None
+        if ours != theirs:
+            kinds.append("reasoning_whitespace")
+    elif ours:
+        kinds.append("reasoning_dropped")
+    elif theirs:
+        kinds.append("reasoning_added")
+    return tuple(kinds)
+
+
+def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]) -> tuple[str, ...] | None:
+    if len(recorded) != len(replayed):
+        return None
+    kinds = set()
+    for ours, theirs in zip(recorded, replayed, strict=True):
+        if ours.name != theirs.name or not same_arguments(ours.arguments, theirs.arguments):
+            return None
+        if not theirs.id:
+            kinds.add("tool_call_id_missing")
+        elif ours.id != theirs.id:
+            return None
+        if ours.arguments != theirs.arguments:
+            kinds.add("arguments_reserialised")
+    return tuple(sorted(kinds))
+
+
+def same_arguments(ours: str, theirs: str) -> bool:
+    """Whether two argument texts say the same as JSON; texts that are not plain JSON are compared as they are."""
+    if ours == theirs:
+        return True
+    try:
+        return canonical_json(_strict_json(ours)) == canonical_json(_strict_json(theirs))
+    except (ValueError, RecursionError, OverflowError):
+        return False
+
+
+def canonical_json(value: object) -> str:
+    """One spelling for each JSON value: keys sorted, ``1`` and ``1.0`` alike, ``1`` and ``true`` not."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{canonical_json(key)}:{canonical_json(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(canonical_json, value)) + "]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _strict_json(text: str) -> object:
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("duplicate key")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,313 @@
+"""A session's forest of turns.
+
+A turn is one sampled completion. Its parent is the turn whose answer is the last one of ours in the history
+that the agent sent; turns without a parent start a branch. The forest only grows: nothing is edited and
+nothing erased, so a rewritten history, a retry or a sub-agent is simply another branch.
+
+Taking a turn has two phases. `Ledger.prepare` finds the parent and changes nothing. After the engine has
+answered, `PendingTurn.seal` makes the record, which may then be stored, and `PendingTurn.commit` makes it
+visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
+leaves no trace.
+
+Mutable state: `Ledger._turns`, `_anchors` and `_said`, all written by `Ledger._add` only.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from gateway.core.canon import EMPTY, Root, accepted_differences, extend_digest, gist, root_of, split_system
+from gateway.core.types import Completion, How, Message, Status, TurnRequest, token_ids
+from gateway.errors import LedgerError
+
+if TYPE_CHECKING:
+    from gateway.core.prompt import Prompt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One sampled completion, stored as what it added to the turn before."""
+
+    id: str
+    root: Root
+    parent: "Turn | None"
+    """The turn that the agent's history continues; ``None`` starts a branch."""
+    base: "Turn | None"
+    """The turn whose ids this prompt starts with: the parent when bridged, ``None`` when rendered."""
+    new_messages: tuple[Message, ...]
+    """The messages since the parent's answer; from the beginning where there is no parent."""
+    prompt_delta: "array[int]"
+    """Prompt ids after the base's prompt and completion."""
+    prompt_length: int
+    """Length ``P`` of the whole prompt."""
+    completion: Completion
+    message: Message
+    """The answer as the client saw it."""
+    status: Status
+    reason: str | None
+    """Why the prompt was rendered; ``None`` when bridged."""
+    differences: frozenset[str]
+    """How the replayed history differed from the record, by kind."""
+    flags: tuple[str, ...]
+    """What was odd about the answer, such as a malformed tool call."""
+    engine: str
+    rank: int
+    thinking_retention: str | None = None
+    """Which reasoning of earlier turns the renderer keeps in its prompts; ``None`` when it does not say."""
+
+    @property
+    def how(self) -> How:
+        """Whether the prompt extends the base's ids or was rendered in full."""
+        return "rendered" if self.base is None else "bridged"
+
+    def segment(self) -> "list[Turn]":
+        """The turns from the last full render down to this one; each prompt extends the one before."""
+        return list(_upwards(self, lambda turn: turn.base))[::-1]
+
+    def prompt_ids(self) -> "array[int]":
+        """The whole prompt; shape ``(P,)``. Costs its length."""
+        *before, last = self.segment()
+        ids = token_ids()
+        for turn in before:
+            ids += turn.prompt_delta + turn.completion.ids
+        return ids + last.prompt_delta
+
+    def branch(self) -> "list[Turn]":
+        """The turns from the branch's first to this one."""
+        return list(_upwards(self, lambda turn: turn.parent))[::-1]
+
+
+def _upwards(turn: Turn, step: Callable[[Turn], Turn | None]) -> Iterator[Turn]:
+    node: Turn | None = turn
+    while node is not None:
+        yield node
+        node = step(node)
+
+
+@dataclass(slots=True)
+class _Anchor:
+    """What followed one point of the forest: a turn, or the beginning of a lineage."""
+
+    turns: dict[bytes, list[Turn]] = field(default_factory=dict)
+    """Complete turns, by the digest of their new messages."""
+    foreign: set[bytes] = field(default_factory=set)
+    """Digests of the runs that end in an assistant message which no engine sampled here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How far a history is known: after `length` messages stands `turn`'s answer, or the beginning."""
+
+    turn: Turn | None = None
+    length: int = 0
+    differences: frozenset[str] = frozenset()
+
+
+class Ledger:
+    """The turns of one session, in the order in which they were recorded."""
+
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []
+        self._anchors: dict[tuple[Root, Turn | None], _Anchor] = {}
+        self._said: dict[bytes, int] = {}
+        # Where each answer of ours stands, by its gist: how many messages come before it.
+
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """All turns, oldest first, aborted ones included."""
+        return tuple(self._turns)
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def prepare(self, request: TurnRequest) -> "PendingTurn":
+        """Find the longest known path that `request` continues; changes nothing."""
+        root = root_of(request)
+        system, messages = split_system(request.messages)
+        match = self._match(root, messages)
+        new = tuple(messages[match.length :])
+        return PendingTurn(
+            ledger=self,
+            request=request,
+            root=root,
+            parent=match.turn,
+            new_messages=new if match.turn else (*system, *new),
+            differences=match.differences,
+            unbridgeable=self._why_not(root, messages, match),
+        )
+
+    def _match(self, root: Root, messages: Sequence[Message]) -> _Match:
+        """Walk all branches of `root` at once, message by message, and keep the deepest answer met.
+
+        A state is a match so far and the digest of the messages since. Costs O(messages) digests; states
+        multiply only where answers to one prompt are alike.
+        """
+        best = _Match()
+        states = [(best, EMPTY)]
+        for index, message in enumerate(messages):
+            grown: list[tuple[_Match, bytes]] = []
+            matched: list[_Match] = []
+            for match, digest in states:
+                anchor = self._anchors.get((root, match.turn))
+                if anchor is None:
+                    continue
+                longer = extend_digest(digest, message)
+                if message.role != "assistant" or longer in anchor.foreign:
+                    grown.append((match, longer))
+                if message.role == "assistant":
+                    for turn in anchor.turns.get(digest, ()):
+                        kinds = accepted_differences(turn.message, message)
+                        if kinds is not None:
+                            matched.append(_Match(turn, index + 1, match.differences.union(kinds)))
+            if matched:
+                best = _preferred(matched)
+            states = [*((match, EMPTY) for match in matched), *grown]
+            if not states:
+                break
+        return best
+
+    def _why_not(self, root: Root, messages: Sequence[Message], match: _Match) -> str | None:
+        """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may."""
+        rest = messages[match.length :]
+        answer = next((i for i, message in enumerate(rest) if message.role == "assistant"), None)
+        if answer is None:
+            if match.turn is None:
+                return "first_turn"
+            if not rest:
+                return "no_new_messages"
+            return "stop_cut" if "stop_cut" in match.turn.flags else None
+        if not self._turns:
+            return "first_turn"
+        return self._changed_above(root, messages, match) or self._why_unknown(root, match, rest[:answer], rest[answer])
+
+    def _changed_above(self, root: Root, messages: Sequence[Message], match: _Match) -> str | None:
+        """What differs above the messages from a lineage that knows more of them."""
+        lineages = dict.fromkeys(other for other, turn in self._anchors if turn is None and other != root)
+        known = max(
+            ((self._match(other, messages).length, other) for other in lineages), key=itemgetter(0), default=None
+        )
+        if known is None or known[0] <= match.length:
+            return None
+        parts = ("model", "template_kwargs", "tools", "system")
+        return next(f"{part}_changed" for part in parts if getattr(known[1], part) != getattr(root, part))
+
+    def _why_unknown(self, root: Root, match: _Match, before: Sequence[Message], answer: Message) -> str:
+        """Whose words an unmatched assistant message are: ours in another place, ours rewritten, or foreign."""
+        depth = self._said.get(gist(answer))
+        if depth is not None:
+            return "history_shortened" if depth > match.length + len(before) else "history_edited"
+        run = EMPTY
+        for message in before:
+            run = extend_digest(run, message)
+        anchor = self._anchors.get((root, match.turn))
+        return "history_edited" if anchor and run in anchor.turns else "foreign_assistant"
+
+    def _add(self, turn: Turn) -> None:
+        self._turns.append(turn)
+        if turn.status == "aborted":
+            return
+        anchor = self._anchors.setdefault((turn.root, turn.parent), _Anchor())
+        self._anchors.setdefault((turn.root, turn), _Anchor())
+        messages = turn.new_messages if turn.parent else split_system(turn.new_messages)[1]
+        digest = EMPTY
+        for message in messages:
+            digest = extend_digest(digest, message)
+            if message.role == "assistant":
+                anchor.foreign.add(digest)
+        anchor.turns.setdefault(digest, []).append(turn)
+        self._said[gist(turn.message)] = self._depth(turn)
+
+    def _depth(self, turn: Turn) -> int:
+        branch = turn.branch()
+        return sum(len(node.new_messages) + 1 for node in branch) - 1 - len(split_system(branch[0].new_messages)[0])
+
+
+def _preferred(matched: Sequence[_Match]) -> _Match:
+    """Among equal answers: one whose tool-call ids were replayed, else the latest, which is then audited."""
+    exact = [match for match in matched if "tool_call_id_missing" not in match.differences] or matched
+    best = exact[-1]
+    return best if len(exact) == 1 else replace(best, differences=best.differences | {"ambiguous_sibling"})
+
+
+def _translated(message: Message, own: Mapping[str, str]) -> Message:
+    calls = tuple(replace(call, id=own.get(call.id, call.id)) for call in message.tool_calls)
+    answered = message.tool_call_id
+    return replace(message, tool_calls=calls, tool_call_id=own.get(answered, answered) if answered else answered)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingTurn:
+    """A prepared turn, waiting for its completion."""
+
+    ledger: Ledger
+    request: TurnRequest
+    root: Root
+    parent: Turn | None
+    new_messages: tuple[Message, ...]
+    differences: frozenset[str]
+    unbridgeable: str | None
+    """Why the prompt must be rendered, where the history alone tells; ``None`` when a bridge may be tried."""
+
+    def extension(self) -> list[Message]:
+        """The new messages, as a bridge must show them to the model."""
+        return self._in_own_words(self.new_messages)
+
+    def history(self) -> list[Message]:
+        """The whole history for a full render: our own answers as they were recorded."""
+        turns = self.parent.branch() if self.parent else []
+        recorded = [message for turn in turns for message in (*turn.new_messages, turn.message)]
+        return self._in_own_words([*recorded, *self.new_messages])
+
+    def _in_own_words(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
+        calls = [call for turn in (self.parent.branch() if self.parent else ()) for call in turn.message.tool_calls]
+        own = {call.id: call.own_id for call in calls if call.own_id is not None}
+        return [_translated(message, own) for message in messages] if own else list(messages)
+
+    def seal(
+        self,
+        *,
+        turn_id: str,
+        prompt: "Prompt",
+        completion: Completion,
+        message: Message,
+        status: Status,
+        flags: tuple[str, ...],
+        engine: str,
+        rank: int,
+        thinking_retention: str | None = None,
+    ) -> Turn:
+        """The record of this turn, not yet part of the ledger.
+
+        Raises:
+            LedgerError: the prompt claims a base other than the parent, or is shorter than its base.
+        """
+        known = 0
+        if prompt.base is not None:
+            known = prompt.base.prompt_length + len(prompt.base.completion.ids)
+        if (prompt.base is not None and prompt.base is not self.parent) or len(prompt.ids) <= known:
+            raise LedgerError(f"a prompt of {len(prompt.ids)} ids does not extend the {known} ids of its base")
+        return Turn(
+            id=turn_id,
+            root=self.root,
+            parent=self.parent,
+            base=prompt.base,
+            new_messages=self.new_messages,
+            prompt_delta=token_ids(prompt.ids[known:]),
+            prompt_length=len(prompt.ids),
+            completion=completion,
+            message=message,
+            status=status,
+            reason=prompt.reason,
+            differences=self.differences,
+            flags=flags,
+            engine=engine,
+            rank=rank,
+            thinking_retention=thinking_retention,
+        )
+
+    def commit(self, turn: Turn) -> None:
+        """Make a sealed turn visible. An aborted turn is kept, but nothing ever extends it."""
+        self.ledger._add(turn)

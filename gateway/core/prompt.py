@@ -1,0 +1,60 @@
+"""How the next prompt is built: extend what was sampled where that can be proven, else render in full.
+
+A bridge must return the previous prompt and completion, id for id, followed by the new messages. Real
+bridges have been seen to drop sampled ids (after an early turn close, say), so the result is checked here
+and a failure counts as no bridge at all. Rendering in full is always right for the model; it only starts a
+new segment, since the ids before may come out differently from those that were sampled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.core.ledger import PendingTurn, Turn
+from gateway.core.types import FinishReason, JsonObject, Message
+
+
+class MessageRenderer(Protocol):
+    """What building a prompt needs of a renderer, in our own types."""
+
+    def render(self, messages: Sequence[Message], tools: Sequence[JsonObject]) -> list[int]:
+        """The whole history and the opening of the next answer."""
+
+    def bridge(
+        self,
+        prompt_ids: list[int],
+        completion_ids: list[int],
+        new_messages: Sequence[Message],
+        tools: Sequence[JsonObject],
+    ) -> list[int] | None:
+        """The next prompt as an extension of the last turn; ``None`` when that cannot be proven."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the engine is asked to continue, and where it comes from."""
+
+    ids: list[int]
+    """The whole prompt; shape ``(P,)``."""
+    base: Turn | None
+    """The turn whose prompt and completion `ids` start with; ``None`` when rendered in full."""
+    reason: str | None
+    """Why it was rendered; ``None`` when bridged."""
+
+
+def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:
+    """Bridge from the parent's tokens where that is provable; otherwise render the whole history."""
+    reason = pending.unbridgeable
+    if reason is None and pending.parent is not None:
+        parent = pending.parent
+        prompt_ids, completion_ids = parent.prompt_ids().tolist(), parent.completion.ids.tolist()
+        known = prompt_ids + completion_ids
+        ids = renderer.bridge(prompt_ids, completion_ids, pending.extension(), pending.request.tools)
+        if ids is None:
+            truncated = parent.completion.finish_reason is FinishReason.LENGTH
+            reason = "truncated_parent" if truncated else "bridge_declined"
+        elif len(ids) <= len(known) or ids[: len(known)] != known:
+            reason = "bridge_unproven"
+        else:
+            return Prompt(ids, parent, None)
+    return Prompt(renderer.render(pending.history(), pending.request.tools), None, reason)

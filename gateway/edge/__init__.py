@@ -1,0 +1,1 @@
+"""What happens: sockets, tasks, stores, clocks."""

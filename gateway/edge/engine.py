@@ -1,0 +1,144 @@
+"""One vLLM server, spoken to over HTTP."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import aiohttp
+import orjson
+
+from gateway.errors import EngineProtocolError, EngineUnavailable
+from gateway.wire import generate
+from gateway.wire.sse import SSEDecoder
+
+_KEEP_ALIVE_S = 4.0
+"""uvicorn closes idle connections after 5 s; we let go first."""
+_SMALL_CALL_S = 10.0
+"""Longest that a question about the server itself may take."""
+_REUSED = "reused"
+
+
+class Engine:
+    """One vLLM server. Calls raise `EngineError`s only; leaving a call early closes its socket, which stops it."""
+
+    def __init__(self, url: str, *, key: str | None = None, connect_timeout_s: float = 5.0) -> None:
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._connect_timeout_s = connect_timeout_s
+        self._session: aiohttp.ClientSession | None = None
+        self.max_model_len: int | None = None
+        """Longest prompt and completion together, in tokens, as the server last said; ``None`` before that."""
+
+    async def open(self) -> None:
+        """Make the connection pool; needs a running event loop."""
+        # No connector limit: the pool above decides how many turns an engine gets.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[_trace()],
+        )
+
+    async def close(self) -> None:
+        """Close the pool and every call in it."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def refresh(self) -> int:
+        """Ask the server for its models; return the length of its context in tokens."""
+        status, body = await self.get("/v1/models")
+        if status != 200:
+            raise generate.decode_error(status, body)
+        try:
+            lengths = [model["max_model_len"] for model in orjson.loads(body)["data"]]
+            self.max_model_len = min(length for length in lengths if isinstance(length, int))
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise EngineProtocolError(f"{self.url}/v1/models does not say max_model_len: is this a vLLM?") from None
+        return self.max_model_len
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a small GET."""
+        async with self._call("GET", path, total_s=_SMALL_CALL_S) as response:
+            return response.status, await response.read()
+
+    async def generate(self, body: bytes, *, request_id: str) -> AsyncGenerator[bytes]:
+        """The event payloads of one call, as they come.
+
+        Raises:
+            EngineError: the engine refused, failed, or cut the stream.
+        """
+        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+        async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
+            if response.status != 200:
+                raise generate.decode_error(response.status, await response.read())
+            if response.content_type != "text/event-stream":
+                raise EngineProtocolError(f"the engine answered a stream with {response.content_type}")
+            decoder = SSEDecoder()
+            # Read to the end even after the last event: only then does the connection go back to the pool.
+            async for chunk in response.content.iter_any():
+                for payload in decoder.feed(chunk):
+                    yield payload
+
+    @asynccontextmanager
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        data: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        total_s: float | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`."""
+        limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
+        try:
+            response = await self._send(method, path, data=data, headers=headers, limits=limits)
+            try:
+                yield response
+            finally:
+                response.close()
+        except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
+            reason = str(error) or type(error).__name__
+            raise EngineUnavailable(
+                f"the engine at {self.url} could not be reached, or dropped the call: {reason}"
+            ) from error
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        data: bytes | None,
+        headers: dict[str, str] | None,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """The answer's head. A pooled connection that the server closed meanwhile is tried once more.
+
+        That failure comes before any byte of an answer, so nothing has been sampled that could be lost.
+        """
+        session = self._session
+        if session is None:
+            raise EngineUnavailable(f"the engine at {self.url} is not open")
+        trail: set[str] = set()
+
+        async def send() -> aiohttp.ClientResponse:
+            return await session.request(
+                method, self.url + path, data=data, headers=headers, timeout=limits, trace_request_ctx=trail
+            )
+
+        try:
+            return await send()
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            if _REUSED not in trail:
+                raise
+        return await send()
+
+
+def _trace() -> aiohttp.TraceConfig:
+    async def reused(_session: object, context: SimpleNamespace, _params: object) -> None:
+        context.trace_request_ctx.add(_REUSED)
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(reused)
+    return config

@@ -1,0 +1,21 @@
+"""JSON lines on standard error: counts and ids of things, never prompts, keys or tokens."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure() -> None:
+    """Send structlog and the standard library's warnings to standard error, one JSON object a line."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "%(name)s: %(message)s"}')
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,171 @@
+"""The HTTP surface: routes, keys, and errors in the caller's dialect."""
+
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from gateway.core.segments import rows
+from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.tasks import WaitedTasks
+from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
+from gateway.wire import chat
+from gateway.wire.dialect import Dialect
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, encode_page, row_object, turn_object
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+log = structlog.get_logger()
+
+_OPEN_ROUTES = {"/health", "/ready"}
+_RETRY_AFTER_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Who may call what; without any key everybody may."""
+
+    agent: str | None = None
+    admin: str | None = None
+
+    def check(self, request: web.Request, *, agent_route: bool) -> None:
+        """Let the request pass.
+
+        Raises:
+            Unauthorized: it shows no key, or one that we do not know.
+            Forbidden: its key does not open this route.
+        """
+        if self.agent is None and self.admin is None:
+            return
+        shown = request.headers.get("x-api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if _same(shown, self.admin) or (agent_route and _same(shown, self.agent)):
+            return
+        if _same(shown, self.agent):
+            raise Forbidden("an agent's key does not open this route: use the --admin-key")
+        raise Unauthorized("no valid key: send it as `Authorization: Bearer …` or `x-api-key`")
+
+
+def _same(shown: str, key: str | None) -> bool:
+    return key is not None and hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), key.encode())
+
+
+class Server:
+    """The handlers, and what they share."""
+
+    def __init__(self, deps: Deps, keys: Keys) -> None:
+        self.deps = deps
+        self.sessions = Sessions()
+        self.tasks = WaitedTasks()
+        self._keys = keys
+        deps.metrics.sessions.set_function(lambda: len(self.sessions))
+
+    def routes(self) -> list[web.RouteDef]:
+        """Every route. Agents' routes are those with ``/v1/`` in them."""
+        return [
+            web.get("/health", self.health),
+            web.get("/ready", self.ready),
+            web.get("/metrics", self.metrics),
+            web.post("/v1/chat/completions", self.chat_completions),
+            web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
+            web.get("/v1/models", self.models),
+            web.get("/sessions/{sid:.+?}/v1/models", self.models),
+            web.get("/sessions/{sid:.+}/trajectories", self.trajectories),
+            web.get("/sessions/{sid:.+}/turns", self.turns),
+        ]
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """The process lives."""
+        return web.json_response({"status": "ok"})
+
+    async def ready(self, _request: web.Request) -> web.Response:
+        """At least one engine has answered."""
+        ready = self.deps.backends.max_model_len is not None
+        return web.json_response({"status": "ready" if ready else "no engine answers"}, status=200 if ready else 503)
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        """Prometheus' text format."""
+        return web.Response(body=self.deps.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+    async def models(self, _request: web.Request) -> web.Response:
+        """An engine's own list of models."""
+        status, body = await self.deps.backends.relay("/v1/models")
+        return web.Response(status=status, body=body, content_type="application/json")
+
+    async def chat_completions(self, request: web.Request) -> web.Response:
+        """One turn in OpenAI's chat dialect."""
+        return await self._take(request, chat)
+
+    async def trajectories(self, request: web.Request) -> web.Response:
+        """The session as training rows."""
+        session = self.sessions.get(request.match_info["sid"])
+        page = encode_page(
+            rows(session.ledger.turns), request.query.get("cursor"), PAGE_ROWS, lambda row: row_object(session.id, row)
+        )
+        return web.Response(body=page, content_type="application/json")
+
+    async def turns(self, request: web.Request) -> web.Response:
+        """The session's turns, oldest first."""
+        session = self.sessions.get(request.match_info["sid"])
+        page = encode_page(session.ledger.turns, request.query.get("cursor"), PAGE_TURNS, turn_object)
+        return web.Response(body=page, content_type="application/json")
+
+    async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
+        asked = dialect.decode(await _body(request))
+        session_id = checked_session_id(
+            request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint or _new_id("s")
+        )
+        with self.sessions.entered(session_id) as session:
+            request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
+            call = TurnCall(session, asked, _new_id("turn"), request_id)
+            turn = await self.tasks.run(take_turn(call, self.deps), may_cancel=lambda: not call.sealed)
+            headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
+            body = dialect.encode(turn, asked, created_s=int(time.time()))
+            return web.Response(body=body, content_type="application/json", headers=headers)
+
+    @web.middleware
+    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check the key, and turn every failure into an answer of the caller's dialect."""
+        try:
+            if request.path not in _OPEN_ROUTES:
+                self._keys.check(request, agent_route="/v1/" in request.path)
+            return await handler(request)
+        except GatewayError as error:
+            return self._refusal(error)
+        except web.HTTPException as error:
+            return self._refusal(_http_error(error))
+        except Exception:
+            log.exception("unexpected failure", path=request.path)
+            return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
+
+    def _refusal(self, error: GatewayError) -> web.Response:
+        self.deps.metrics.errors.labels(code=error.code).inc()
+        headers = {}
+        if error.status in (429, 503):
+            headers["Retry-After"] = str(_RETRY_AFTER_S)
+        if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
+            headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
+        return web.Response(
+            status=error.status, body=chat.encode_error(error), content_type="application/json", headers=headers
+        )
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise TooLarge(f"the body is larger than this gateway takes (--max-body-bytes): {error.text}") from None
+
+
+def _http_error(error: web.HTTPException) -> GatewayError:
+    refusal = BadRequest(f"{error.reason}: this gateway has no such route or method")
+    refusal.status = error.status
+    refusal.code = error.reason.lower().replace(" ", "_")
+    return refusal
+
+
+def _new_id(kind: str) -> str:
+    return f"{kind}_{secrets.token_hex(12)}"

@@ -1,0 +1,126 @@
+"""What can go wrong, whose fault it is, and whether to try again.
+
+    GatewayError
+    ├─ ClientError            the caller's request
+    │  ├─ BadRequest 400      ├─ ContextLengthExceeded 400   ├─ Unauthorized 401   ├─ Forbidden 403
+    │  └─ UnknownSession 404  └─ TooLarge 413
+    ├─ EngineError            the engine, or the way to it
+    │  ├─ EngineRefused 4xx   ├─ EngineProtocolError 502     └─ EngineUnavailable 503
+    ├─ RendererError 500      the renderer broke its contract
+    └─ LedgerError 500        we would have recorded something untrue
+    ConfigError               start-up only: exit 2, one line naming the setting and the remedy
+
+Errors are raised where they are known and turned into a caller's own dialect in one place, the server's middleware.
+"""
+
+
+class GatewayError(Exception):
+    """A failure with an answer for the caller: an HTTP status, a code, and whether a retry can help."""
+
+    status: int = 500
+    code: str = "internal_error"
+    retryable: bool = False
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        """The request field at fault, where there is one."""
+
+
+class ClientError(GatewayError):
+    """The caller's fault; the same request will fail again."""
+
+    status = 400
+
+
+class BadRequest(ClientError):
+    """The request is malformed, or asks for what is not offered."""
+
+    code = "invalid_request"
+
+
+class MultimodalUnsupported(BadRequest):
+    """A part of a message that the renderer cannot express."""
+
+    code = "multimodal_unsupported"
+
+
+class ContextLengthExceeded(ClientError):
+    """The prompt leaves no room for an answer; harnesses compact their history on this code."""
+
+    code = "context_length_exceeded"
+
+
+class Unauthorized(ClientError):
+    """No key, or a wrong one."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class Forbidden(ClientError):
+    """A known key that does not open this route."""
+
+    status = 403
+    code = "forbidden"
+
+
+class UnknownSession(ClientError):
+    """No turn was ever recorded under this session id."""
+
+    status = 404
+    code = "session_not_found"
+
+
+class TooLarge(ClientError):
+    """The body is over `max_body_bytes`."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class EngineError(GatewayError):
+    """The engine failed, or could not be reached; the request itself may be fine."""
+
+
+class EngineRefused(EngineError):
+    """The engine answered 4xx: the status is relayed, its text cleaned of what it echoes."""
+
+    code = "engine_refused"
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = status in {408, 429}
+
+
+class EngineProtocolError(EngineError):
+    """The engine answered without the evidence that a turn needs, or in a way we cannot read."""
+
+    status = 502
+    code = "engine_protocol_error"
+
+
+class EngineUnavailable(EngineError):
+    """The engine is down, failed, or dropped the call; another try may succeed."""
+
+    status = 503
+    code = "engine_unavailable"
+    retryable = True
+
+
+class RendererError(GatewayError):
+    """The renderer broke its contract."""
+
+    code = "renderer_error"
+
+
+class LedgerError(GatewayError):
+    """Recording this would have put something untrue into the ledger."""
+
+    code = "ledger_error"
+
+
+class ConfigError(Exception):
+    """The gateway cannot start as configured: one line that names the setting and the remedy."""

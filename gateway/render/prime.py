@@ -1,0 +1,49 @@
+"""The backend over PrimeIntellect's ``renderers`` (PyPI, 0.1.12 and later)."""
+
+from typing import Any
+
+from gateway.core.types import JsonObject
+from gateway.errors import BadRequest, ConfigError
+from gateway.render.protocol import Renderer, Tokenizer
+
+
+def knows(model_name: str) -> bool:
+    """Whether the package has a renderer made for exactly this model."""
+    return model_name in _package().base.MODEL_RENDERER_MAP
+
+
+def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, template_kwargs: JsonObject) -> Renderer:
+    """The renderer for `tokenizer.name_or_path`; the package's template fallback for a model it does not know.
+
+    `thinking_retention` ``None`` leaves the policy to the renderer's own template.
+
+    Raises:
+        BadRequest: the renderer does not take these template arguments.
+    """
+    package = _package()
+    name = package.base.MODEL_RENDERER_MAP.get(tokenizer.name_or_path, "default")
+    options = {} if thinking_retention is None or name == "default" else {"thinking_retention": thinking_retention}
+    config = type(package.config_from_name(name))(**options)
+    try:
+        renderer: Renderer = package.create_renderer(tokenizer, config, chat_template_kwargs=dict(template_kwargs))
+    except (ValueError, TypeError) as error:
+        if not template_kwargs:
+            raise
+        reason = str(error).partition("\n")[0]
+        raise BadRequest(f"chat_template_kwargs: {reason}", param="chat_template_kwargs") from None
+    return renderer
+
+
+def retention_of(renderer: Renderer) -> str | None:
+    """Which reasoning of earlier turns a renderer keeps; ``None`` if it does not say."""
+    value = getattr(renderer, "effective_thinking_retention", None)
+    return value if isinstance(value, str) else None
+
+
+def _package() -> Any:  # the package is optional and has no public type information
+    try:
+        import renderers
+        import renderers.base
+    except ImportError as error:
+        raise ConfigError(f"--renderer prime needs {error.name}: pip install 'rollout-gateway[prime]'") from None
+    return renderers

@@ -1,0 +1,94 @@
+"""The contract that a renderer fulfils: four methods, with the names of PrimeIntellect's ``renderers``.
+
+Any object that has them works as it is, be it from that package or your own. Messages and tools are plain
+OpenAI dictionaries; a tool call's arguments are JSON text.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+MessageDict = dict[str, object]
+
+
+class ParsedCall(Protocol):
+    """One tool call as the renderer found it, well formed or not."""
+
+    @property
+    def name(self) -> str | None:
+        """The function's name, if one could be read."""
+
+    @property
+    def arguments(self) -> object:
+        """A dictionary, or JSON text."""
+
+
+class ParsedResponse(Protocol):
+    """A completion as a message."""
+
+    @property
+    def content(self) -> str | None:
+        """The text outside reasoning and calls."""
+
+    @property
+    def reasoning_content(self) -> str | None:
+        """The reasoning, if there was any."""
+
+    @property
+    def tool_calls(self) -> Sequence[ParsedCall]:
+        """The calls in order; each may carry ``raw``, ``status``, ``token_span`` and ``id``."""
+
+
+class TokenHolder(Protocol):
+    """A result that carries its ids beside other things."""
+
+    @property
+    def token_ids(self) -> Sequence[int]:
+        """The ids."""
+
+
+@runtime_checkable
+class Renderer(Protocol):
+    """Token ids for messages, and a message for token ids."""
+
+    def render_ids(
+        self,
+        messages: list[MessageDict],
+        *,
+        tools: list[MessageDict] | None = None,
+        add_generation_prompt: bool = False,
+    ) -> Sequence[int]:
+        """The ids of a history; with `add_generation_prompt`, up to where the model's answer begins."""
+
+    def parse_response(self, token_ids: list[int]) -> ParsedResponse:
+        """The message that a completion says; `tools` and `prompt_ids` are passed by keyword where accepted."""
+
+    def get_stop_token_ids(self) -> Sequence[int]:
+        """The ids that end the model's turn."""
+
+    def bridge_to_next_turn(
+        self,
+        previous_prompt_ids: list[int],
+        previous_completion_ids: list[int],
+        new_messages: list[MessageDict],
+        *,
+        tools: list[MessageDict] | None = None,
+    ) -> Sequence[int] | TokenHolder | None:
+        """The next prompt: ``previous_prompt_ids + previous_completion_ids`` and then the new messages.
+
+        ``None`` means that this cannot be proven, and the history is to be rendered in full.
+        """
+
+
+class Tokenizer(Protocol):
+    """What the gateway itself needs of a tokenizer."""
+
+    name_or_path: str
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Ids of a text."""
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Text of ids."""
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every token and its id."""

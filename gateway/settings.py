@@ -1,0 +1,79 @@
+"""The settings: one list of them, read from flags, then ``GATEWAY_…`` environment variables, then defaults."""
+
+from ipaddress import ip_address
+from typing import Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from gateway.errors import ConfigError
+
+
+class Settings(BaseSettings):
+    """How one gateway runs. Each field is a flag of ``gateway serve`` and, in capitals, a ``GATEWAY_`` variable."""
+
+    model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="forbid")
+
+    model: str
+    """Where the tokenizer is found: a local folder or a hub id."""
+    model_name: str | None = None
+    """The name that renderers are matched on; `model` when not given."""
+    engine: tuple[str, ...] = ()
+    """Base URLs of vLLM servers."""
+    engine_key: SecretStr | None = None
+    """The API key that the engines want."""
+    renderer: str = "auto"
+    """``auto``, ``prime`` or ``module:factory``, a function that takes the tokenizer."""
+    thinking_retention: Literal["all", "tool_cycle", "template"] = "all"
+    """Which reasoning of earlier turns stays in the prompt: all that was sampled, that of the running tool
+    cycle, or what the model's own template keeps."""
+    allow_bridgeless: bool = False
+    """Accept a renderer that can never bridge, so that every turn is rendered in full."""
+    store: Literal["memory"] = "memory"
+    """Where turns are kept."""
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+    """0 takes a free one; the ready line says which."""
+    agent_key: SecretStr | None = None
+    """Opens the agents' routes."""
+    admin_key: SecretStr | None = None
+    """Opens every route."""
+    insecure: bool = False
+    """Serve beyond loopback without a key."""
+    max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """Largest request body; long sessions re-send everything each turn."""
+    connect_timeout_s: float = Field(default=5.0, gt=0)
+    """How long connecting to an engine may take. Sampling itself has no limit."""
+
+    @property
+    def renderer_model_name(self) -> str:
+        """The name that renderers are matched on."""
+        return self.model_name or self.model
+
+    @model_validator(mode="after")
+    def _served_beyond_loopback_with_a_key_only(self) -> Self:
+        if not (self.insecure or self.agent_key or self.admin_key or _is_loopback(self.host)):
+            raise ValueError(f"host {self.host} is beyond loopback: set --agent-key and --admin-key, or --insecure")
+        return self
+
+
+def load_settings(**flags: object) -> Settings:
+    """The settings from the given flags (``None`` counts as not given) and the environment.
+
+    Raises:
+        ConfigError: a setting is missing or ill.
+    """
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = "--" + "-".join(str(part).replace("_", "-") for part in first["loc"][:1])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(reason if name == "--" else f"{name}: {reason}") from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""How it is written: bytes to our types and back, one file per dialect."""

@@ -1,0 +1,20 @@
+"""What makes a northbound dialect: a module with these three functions."""
+
+from typing import Protocol
+
+from gateway.core.ledger import Turn
+from gateway.core.types import TurnRequest
+from gateway.errors import GatewayError
+
+
+class Dialect(Protocol):
+    """The single place that a protocol lives."""
+
+    def decode(self, body: bytes) -> TurnRequest:
+        """The turn that a body asks for."""
+
+    def encode(self, turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
+        """The answer to a recorded turn."""
+
+    def encode_error(self, error: GatewayError) -> bytes:
+        """An error in the dialect's own shape."""

@@ -1,0 +1,69 @@
+"""What a trainer reads: turns and rows as JSON, in pages."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import orjson
+
+from gateway.core.ledger import Turn
+from gateway.core.segments import Row
+from gateway.errors import BadRequest
+
+T = TypeVar("T")
+
+PAGE_TURNS, PAGE_ROWS = 500, 20
+
+
+def encode_page(
+    items: Sequence[T], cursor: str | None, size: int, encode_item: Callable[[T], dict[str, object]]
+) -> bytes:
+    """One page of a list that only ever grows at its end: ``{"data": […], "next": cursor or null}``.
+
+    Raises:
+        BadRequest: `cursor` is none of ours.
+    """
+    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+        raise BadRequest("cursor must be the `next` of an earlier page", param="cursor")
+    start = int(cursor or 0)
+    end = start + size
+    page = [encode_item(item) for item in items[start:end]]
+    return orjson.dumps({"data": page, "next": str(end) if end < len(items) else None})
+
+
+def turn_object(turn: Turn) -> dict[str, object]:
+    """A turn as ``GET /sessions/{sid}/turns`` shows it."""
+    return {
+        "turn_id": turn.id,
+        "parent_id": turn.parent.id if turn.parent else None,
+        "status": turn.status,
+        "how": turn.how,
+        "reason": turn.reason,
+        "prompt_tokens": turn.prompt_length,
+        "completion_tokens": len(turn.completion.ids),
+        "finish_reason": turn.completion.finish_reason.value,
+        "engine": turn.engine,
+        "rank": turn.rank,
+        "policy_versions": [
+            {"version": span.version, "start": span.start, "end": span.end, "source": span.source}
+            for span in turn.completion.spans
+        ],
+        "differences": sorted(turn.differences),
+        "flags": list(turn.flags),
+        "thinking_retention": turn.thinking_retention,
+    }
+
+
+def row_object(session_id: str, row: Row) -> dict[str, object]:
+    """A row as ``GET /sessions/{sid}/trajectories`` shows it; positions of its turns are positions in the row."""
+    return {
+        "session_id": session_id,
+        "row_id": row.id,
+        "token_ids": row.token_ids.tolist(),
+        "loss_mask": row.loss_mask.tolist(),
+        "logprobs": row.logprobs.tolist(),
+        "thinking_retention": row.turns[-1].turn.thinking_retention,
+        "turns": [
+            {**turn_object(part.turn), "start": part.start, "end": part.end, "trained": part.trained}
+            for part in row.turns
+        ],
+    }

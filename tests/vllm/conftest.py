@@ -1,0 +1,178 @@
+"""One real vLLM, a recorder and a gateway, in a row: agent → gateway → recorder → vLLM."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from conversation import MODEL
+from recorder import GENERATE, Exchange, Recorder, recording
+from tokenizers import Tokenizer
+
+HERE = Path(__file__).parent
+VLLM, WEIGHTS, TOKENIZER = "vllm-0.32.0", "tiny-qwen3-0.32.0", "tokenizer-qwen3-3.7.2"
+"""What environment.sh makes in its cache folder."""
+START_TIMEOUT_S, WARM_UP_TIMEOUT_S, STOP_TIMEOUT_S = 300.0, 120.0, 30.0
+
+FLAGS = (
+    f"--served-model-name {MODEL} --dtype float32 --max-model-len 4096 --enforce-eager --host 127.0.0.1"
+    " --max-num-seqs 64 --max-num-batched-tokens 4096 --max-logprobs 20"
+    " --enable-auto-tool-choice --tool-call-parser hermes --reasoning-parser qwen3"
+    " --enable-prompt-tokens-details --enable-server-load-tracking --enable-scale-out"
+    " --logits-processors scripted_output:ScriptedOutput"
+).split()
+ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_SERVER_DEV_MODE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """The folder with vLLM, the tiny model and the tokenizer; made when it is not there yet."""
+    made = subprocess.run([HERE / "environment.sh", "vllm"], stdout=subprocess.PIPE, text=True, check=True)
+    return Path(made.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="session")
+def tokenizer_dir(cache: Path) -> Path:
+    """The tokenizer's files, as a model ships them."""
+    return cache / TOKENIZER
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tokenizer_dir: Path) -> Tokenizer:
+    """The real Qwen3 tokenizer."""
+    return Tokenizer.from_file(str(tokenizer_dir / "tokenizer.json"))
+
+
+@pytest.fixture(scope="session")
+def vllm(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the one vLLM of this session, warm."""
+    plugin, logs = tmp_path_factory.mktemp("plugin"), tmp_path_factory.mktemp("vllm")
+    shutil.copy(HERE / "scripted_output.py", plugin)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [cache / VLLM / "bin" / "vllm", "serve", cache / WEIGHTS]
+    with running([*command, *FLAGS, "--port", port], logs, ENVIRONMENT | {"PYTHONPATH": str(plugin)}) as healthy:
+        healthy(lambda: answers(f"{url}/health"))
+        warm_up(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def recorder(vllm: str) -> Iterator[Recorder]:
+    """What stands between the gateway and vLLM and writes down what passes."""
+    with recording(vllm) as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def exchanges(recorder: Recorder) -> list[Exchange]:
+    """What the engine was asked and answered since this test began."""
+    recorder.exchanges.clear()
+    return recorder.exchanges
+
+
+@pytest.fixture(scope="session")
+def gateway_url(recorder: Recorder, tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a gateway whose only engine is the recorded vLLM."""
+    logs = tmp_path_factory.mktemp("gateway")
+    command = [Path(sys.executable).with_name("gateway"), "serve", "--model", tokenizer_dir]
+    options = ["--model-name", "Qwen/Qwen3-8B", "--engine", recorder.url, "--port", "0"]
+    with running([*command, *options], logs, {}) as healthy:
+        yield healthy(lambda: ready_url(logs / "stdout"))
+
+
+@contextmanager
+def running(
+    command: Sequence[object], logs: Path, environment: Mapping[str, str]
+) -> Iterator[Callable[[Callable[[], str | None]], str]]:
+    """Run a server and stop it, with all it started, at the end; its output goes to files in `logs`.
+
+    Yields a function that waits until its argument gives a string; it raises, showing the end of the log,
+    when the server dies first or needs longer than ``START_TIMEOUT_S``.
+    """
+    with (logs / "stdout").open("wb") as out, (logs / "stderr").open("wb") as err:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdout=out,
+            stderr=err,
+            env=os.environ | environment,
+            start_new_session=True,  # a process group of its own, which can be stopped as a whole
+        )
+    try:
+        yield lambda probe: wait_for(probe, process, logs)
+    finally:
+        stop(process)
+
+
+def wait_for(probe: Callable[[], str | None], process: subprocess.Popen[bytes], logs: Path) -> str:
+    """The first string `probe` gives while `process` lives.
+
+    Raises:
+        RuntimeError: the process ended, or ``START_TIMEOUT_S`` passed.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if found := probe():
+            return found
+        time.sleep(0.1)
+    tail = b"".join((logs / name).read_bytes()[-3000:] for name in ("stdout", "stderr"))
+    raise RuntimeError(f"{process.args!r} did not start (exit code {process.poll()}):\n{tail.decode(errors='replace')}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the group that `process` leads: politely first, then whatever is left."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_TIMEOUT_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(url: str) -> str | None:
+    """`url` itself once it answers with success; ``None`` before."""
+    with suppress(URLError, OSError), urlopen(url, timeout=5):
+        return url
+    return None
+
+
+def ready_url(stdout: Path) -> str | None:
+    """The address in the gateway's ready line; ``None`` while there is none."""
+    for line in stdout.read_text().splitlines(keepends=True):
+        if line.endswith("\n") and (event := json.loads(line))["event"] == "ready":
+            return str(event["url"])
+    return None
+
+
+def warm_up(url: str) -> None:
+    """Make the engine compile what its first request with logprobs needs; it can take half a minute."""
+    body = {"token_ids": [9707, 11], "sampling_params": {"max_tokens": 4, "logprobs": 1, "ignore_eos": True}}
+    request = Request(url + GENERATE, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(request, timeout=WARM_UP_TIMEOUT_S) as answer:
+        answer.read()
