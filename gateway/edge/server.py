@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
+from gateway.core.ledger import Turn
 from gateway.core.segments import rows
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
@@ -118,13 +119,17 @@ class Server:
         session_id = checked_session_id(
             request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint or _new_id("s")
         )
-        with self.sessions.entered(session_id) as session:
-            request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-            call = TurnCall(session, asked, _new_id("turn"), request_id)
-            turn = await self.tasks.run(take_turn(call, self.deps), may_cancel=lambda: not call.sealed)
-            headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
-            body = dialect.encode(turn, asked, created_s=int(time.time()))
-            return web.Response(body=body, content_type="application/json", headers=headers)
+        request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
+        call = TurnCall(session_id, asked, _new_id("turn"), request_id)
+        turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
+        headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
+        body = dialect.encode(turn, asked, created_s=int(time.time()))
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def _turn(self, call: TurnCall) -> Turn:
+        # The session is held by the task, not by the request: a turn is recorded after its client has left.
+        with self.sessions.entered(call.session_id) as session:
+            return await take_turn(call, session, self.deps)
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -55,7 +55,7 @@ class Deps:
 class TurnCall:
     """One turn being taken."""
 
-    session: Session
+    session_id: str
     request: TurnRequest
     turn_id: str
     request_id: str
@@ -63,7 +63,7 @@ class TurnCall:
     """Set when the turn is being recorded: from then on it is no longer cancelled."""
 
 
-async def take_turn(call: TurnCall, deps: Deps) -> Turn:
+async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     """Prepare, sample, record; returns the committed turn.
 
     Raises:
@@ -73,12 +73,12 @@ async def take_turn(call: TurnCall, deps: Deps) -> Turn:
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
     _refuse_what_cannot_fit(request, deps)
-    pending = call.session.ledger.prepare(request)
+    pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: build_prompt(translator, pending))
     collector = Collector()
     lease: Lease | None = None
     try:
-        async with deps.backends.lease(call.session.rank) as lease:
+        async with deps.backends.lease(session.rank) as lease:
             await _sample(call, prompt, translator, lease, collector)
         completion = collector.completion()
         completion, parsed = await deps.rendering(lambda: _read(translator, prompt, completion, request))
@@ -89,11 +89,11 @@ async def take_turn(call: TurnCall, deps: Deps) -> Turn:
         if partial is not None and lease is not None:
             call.sealed = True
             aborted = _seal(call, pending, prompt, translator, lease, partial, Parsed(Message("assistant"), ()))
-            await _record(call, deps, pending, aborted)
+            await _record(call, session, deps, pending, aborted)
         raise
     call.sealed = True
     turn = _seal(call, pending, prompt, translator, lease, completion, parsed)
-    await _record(call, deps, pending, turn)
+    await _record(call, session, deps, pending, turn)
     deps.metrics.turn_duration.observe(time.monotonic() - started_s)
     return turn
 
@@ -168,12 +168,12 @@ def _seal(
     )
 
 
-async def _record(call: TurnCall, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
+async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
     """Durable first, then visible."""
-    await deps.store.put(call.session.id, turn)
+    await deps.store.put(session.id, turn)
     pending.commit(turn)
     if turn.status == "complete":
-        call.session.rank = turn.engine
+        session.rank = turn.engine
     metrics = deps.metrics
     metrics.turns.labels(status=turn.status).inc()
     metrics.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
@@ -183,7 +183,7 @@ async def _record(call: TurnCall, deps: Deps, pending: PendingTurn, turn: Turn) 
         metrics.differences.labels(kind=kind).inc()
     log.info(
         "turn",
-        session_id=call.session.id,
+        session_id=session.id,
         turn_id=turn.id,
         parent_id=turn.parent.id if turn.parent else None,
         request_id=call.request_id,

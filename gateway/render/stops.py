@@ -38,7 +38,7 @@ def find_stop(tokenizer: Tokenizer, ids: Sequence[int], sampling: Sampling) -> S
     if not found:
         return None
     stop, end = min(found.items(), key=lambda item: item[1])
-    kept = bisect_left(range(len(ids) + 1), end, key=lambda k: len(tokenizer.decode(ids[:k])))
+    kept = bisect_left(range(len(ids)), True, key=lambda k: tokenizer.decode(ids[:k]).startswith(text[:end]))
     visible = text[: end if sampling.include_stop_str_in_output else end - len(stop)]
     whole = bisect_right(range(kept + 1), len(visible), key=lambda k: len(tokenizer.decode(ids[:k]))) - 1
     while not visible.startswith(tokenizer.decode(ids[:whole])):  # half of a character

@@ -158,7 +158,8 @@ async def test_a_usage_event_follows_the_last_token_when_asked_for(start, versio
 async def test_a_bad_request_is_refused_in_the_shape_of_vllm(start):
     """Missing or empty fields are 400, a model that is not served is 404, streamed or not."""
     sim = await start()
-    params = {"sampling_params": {}}
+    params: dict[str, object] = {"sampling_params": {}}
+    error: dict[str, object] = {}
     for body, status, param in (
         (params, 400, "body.token_ids"),
         ({"token_ids": [], **params}, 400, "body.token_ids"),
@@ -170,7 +171,7 @@ async def test_a_bad_request_is_refused_in_the_shape_of_vllm(start):
             error = (await response.json())["error"]
             assert (response.status, error["code"], error["param"]) == (status, status, param)
             assert set(error) == {"message", "type", "param", "code"}
-    assert error["message"].startswith("The model `nope` does not exist.")
+    assert str(error["message"]).startswith("The model `nope` does not exist.")
 
 
 async def test_an_old_engine_repeats_the_request_in_its_errors(start):

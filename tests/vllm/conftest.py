@@ -15,9 +15,10 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
-from conversation import MODEL
-from recorder import GENERATE, Exchange, Recorder, recording
 from tokenizers import Tokenizer
+
+from tests.vllm.conversation import MODEL
+from tests.vllm.recorder import GENERATE, Exchange, Recorder, recording
 
 HERE = Path(__file__).parent
 VLLM, WEIGHTS, TOKENIZER = "vllm-0.32.0", "tiny-qwen3-0.32.0", "tokenizer-qwen3-3.7.2"

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from completions import ToolCall, completion
 from openai import OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from tokenizers import Tokenizer
+
+from tests.vllm.completions import ToolCall, completion
 
 MODEL = "tiny-qwen3"
 """The name by which an agent asks for the model, and under which vLLM serves it."""

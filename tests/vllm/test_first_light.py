@@ -5,15 +5,17 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import closing
+from http import HTTPStatus
 from itertools import pairwise
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from conversation import MODEL, STEPS, converse, scripts
-from recorder import Exchange
 from tokenizers import Tokenizer
+
+from tests.vllm.conversation import MODEL, STEPS, converse, scripts
+from tests.vllm.recorder import Exchange
 
 
 def test_every_prompt_extends_the_last_and_the_row_is_what_the_engine_returned(
@@ -83,8 +85,9 @@ def turns_so_far(session: str) -> list[dict[str, Any]]:
     try:
         return listing(f"{session}/turns")
     except HTTPError as error:
-        with error:
-            assert error.code == 404
+        error.close()
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
         return []
 
 

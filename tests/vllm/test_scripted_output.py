@@ -5,9 +5,10 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from completions import completion
-from recorder import GENERATE, Exchange, Recorder
 from tokenizers import Tokenizer
+
+from tests.vllm.completions import completion
+from tests.vllm.recorder import GENERATE, Exchange, Recorder
 
 PROMPT = [151644, 872, 198, 13048, 151645, 198, 151644, 77091, 198]
 

@@ -1,0 +1,187 @@
+"""Which replayed messages are ours, and which are rewrites."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.canon import (
+    DIFFERENCES,
+    EMPTY,
+    accepted_differences,
+    canonical_json,
+    extend_digest,
+    gist,
+    root_of,
+    same_arguments,
+    split_system,
+)
+from gateway.core.types import Message, ToolCall, TurnRequest
+
+CALL = ToolCall("call_1", "get_weather", '{ "unit" : "h\\u00e9" ,  "city" : "Zürich" }')
+CALLS = Message("assistant", "\n\n  Let me run it.  \n", reasoning="  Think.\n\nAct. ", tool_calls=(CALL,))
+TEXT = Message("assistant", "All done. ", reasoning="Easy.")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    max_leaves=10,
+)
+
+
+def call(**changes):
+    values = {"id": CALL.id, "name": CALL.name, "arguments": CALL.arguments, **changes}
+    return (ToolCall(**values),)
+
+
+def like(message, **changes):
+    values = {"content": message.content, "reasoning": message.reasoning, "tool_calls": message.tool_calls, **changes}
+    return Message("assistant", **values)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "kinds"),
+    [
+        (CALLS, CALLS, set()),
+        (CALLS, like(CALLS, content="Let me run it."), {"content_whitespace"}),
+        (CALLS, like(CALLS, content="\n\n\n  Let me run it.  \n"), {"content_whitespace"}),
+        (CALLS, like(CALLS, content=""), {"content_dropped"}),
+        (CALLS, like(CALLS, reasoning=None), {"reasoning_dropped"}),
+        (CALLS, like(CALLS, reasoning=""), {"reasoning_dropped"}),
+        (CALLS, like(CALLS, reasoning="Think.\n\nAct."), {"reasoning_whitespace"}),
+        (CALLS, like(CALLS, tool_calls=call(arguments='{"unit":"hé","city":"Zürich"}')), {"arguments_reserialised"}),
+        (CALLS, like(CALLS, tool_calls=call(arguments='{"city":"Zürich","unit":"hé"}')), {"arguments_reserialised"}),
+        (CALLS, like(CALLS, tool_calls=call(id="")), {"tool_call_id_missing"}),
+        (Message("assistant", "x"), Message("assistant", "x", reasoning="made up"), {"reasoning_added"}),
+        (TEXT, like(TEXT, content="All done.", reasoning=None), {"content_whitespace", "reasoning_dropped"}),
+    ],
+)
+def test_what_real_clients_do_to_our_answer_is_accepted_and_named(recorded, replayed, kinds):
+    """The measured rewrites of notes on clients, by kind."""
+    assert kinds == set(accepted_differences(recorded, replayed) or ())
+    assert accepted_differences(recorded, replayed) is not None
+    assert kinds <= DIFFERENCES.keys()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed"),
+    [
+        (TEXT, like(TEXT, content="All done, boss.")),
+        (TEXT, like(TEXT, content="")),
+        (TEXT, like(TEXT, reasoning="Hard.")),
+        (TEXT, like(TEXT, tool_calls=(CALL,))),
+        (CALLS, like(CALLS, tool_calls=())),
+        (CALLS, like(CALLS, tool_calls=call(id="call_2"))),
+        (CALLS, like(CALLS, tool_calls=call(name="get_time"))),
+        (CALLS, like(CALLS, tool_calls=call(arguments='{"unit":"K","city":"Zürich"}'))),
+        (CALLS, like(CALLS, content="", tool_calls=call(id=""))),
+        (CALLS, like(CALLS, content="Let me not run it.")),
+    ],
+)
+def test_a_true_rewrite_never_matches(recorded, replayed):
+    """Other words, other calls, other thoughts: another message."""
+    assert accepted_differences(recorded, replayed) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        ("{}", "{}", True),
+        ('{"a":1}', '{"a": 1.0}', True),
+        ('{"a":1}', '{"a":true}', False),
+        ('{"a":0}', '{"a":false}', False),
+        ('{"a":1}', '{"a":"1"}', False),
+        ('{"a":null}', "{}", False),
+        ('{"a":[1,2]}', '{"a":[2,1]}', False),
+        ('{"a":{"b":1,"c":2}}', '{"a":{"c":2,"b":1}}', True),
+        ('{"a":1,"a":2}', '{"a":2}', False),
+        ('{"a":1,"a":2}', '{"a":1,"a":2}', True),
+        ('{"a":NaN}', '{"a": NaN}', False),
+        ('{"a":1e999}', '{"a": 1e999}', False),
+        ("not json", "not  json", False),
+        ("not json", "not json", True),
+        ("[" * 100_000, "[" * 100_000 + " ", False),
+        ('{"a":"\\u00e9"}', '{"a":"é"}', True),
+    ],
+)
+def test_arguments_are_compared_as_type_tagged_json(ours, theirs, same):
+    """``1`` is ``1.0`` and is not ``true``; what is not plain JSON is compared as it stands."""
+    assert same is same_arguments(ours, theirs)
+
+
+@given(JSON)
+def test_reserialising_json_never_changes_its_canonical_form(value):
+    """Whatever a client's JSON writer does, the value is the same."""
+    compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    spread = json.dumps(value, indent=3, sort_keys=True)
+
+    assert canonical_json(json.loads(compact)) == canonical_json(json.loads(spread))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "tool", "system"]), st.text(), st.none() | st.text()), max_size=4))
+def test_equal_digests_mean_equal_messages(parts):
+    """A digest tells apart what a delimiter could confuse."""
+    messages = [Message(role, content, tool_call_id=call_id) for role, content, call_id in parts]
+    shifted = [Message(role, content + "x", tool_call_id=call_id) for role, content, call_id in parts]
+
+    assert digest(messages) == digest(list(messages))
+    assert (digest(messages) == digest(shifted)) is (not parts)
+    assert digest(messages) != digest([*messages, Message("user", "")])
+
+
+def test_the_digest_of_a_foreign_assistant_message_covers_everything_it_says():
+    """Reasoning and calls are part of what it is."""
+    variants = [
+        Message("assistant", "x"),
+        Message("assistant", "x", reasoning=""),
+        Message("assistant", "x", reasoning="r"),
+        Message("assistant", "x", tool_calls=(CALL,)),
+        Message("assistant", "x", tool_calls=(CALL, CALL)),
+        Message("assistant", "x", tool_calls=call(arguments="{}")),
+        Message("user", "x"),
+        Message("user", "x", tool_call_id=""),
+    ]
+
+    assert len(variants) == len({digest([variant]) for variant in variants})
+
+
+def digest(messages):
+    state = EMPTY
+    for message in messages:
+        state = extend_digest(state, message)
+    return state
+
+
+def test_the_gist_of_an_answer_survives_what_clients_do_to_it():
+    """White space, reasoning and arguments may differ."""
+    assert gist(CALLS) == gist(like(CALLS, content="Let me run it.", reasoning=None, tool_calls=call(arguments="{}")))
+    assert gist(CALLS) != gist(TEXT)
+
+
+def test_a_root_is_what_stands_above_the_messages():
+    """Tools, leading system messages, model and template arguments each make another root; messages do not."""
+    system = Message("system", "Be brief.")
+    base = TurnRequest(
+        (system, Message("user", "a")), model="m", tools=({"type": "function"},), template_kwargs={"x": 1}
+    )
+    same = TurnRequest(
+        (system, Message("user", "b")), model="m", tools=({"type": "function"},), template_kwargs={"x": 1.0}
+    )
+    others = [
+        TurnRequest(base.messages, model="n", tools=base.tools, template_kwargs=base.template_kwargs),
+        TurnRequest(base.messages, tools=base.tools, template_kwargs=base.template_kwargs),
+        TurnRequest(base.messages, model="m", template_kwargs=base.template_kwargs),
+        TurnRequest(base.messages, model="m", tools=base.tools),
+        TurnRequest(base.messages[1:], model="m", tools=base.tools, template_kwargs=base.template_kwargs),
+    ]
+
+    assert root_of(base) == root_of(same)
+    assert len(others) + 1 == len({root_of(request) for request in [base, *others]})
+
+
+def test_only_leading_system_messages_belong_to_the_root():
+    """One in the middle is a message like any other."""
+    system, ask = Message("system", "s"), Message("user", "u")
+
+    assert ([system], [ask, system]) == split_system([system, ask, system])
+    assert ([system], []) == split_system([system])

@@ -1,0 +1,324 @@
+"""The forest: where a history attaches, why it does not, and that nothing is ever lost or made up."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.core.ledger import Ledger
+from gateway.core.prompt import Prompt, build_prompt
+from gateway.core.segments import rows
+from gateway.core.types import Message, ToolCall, TurnRequest
+from tests.core.toy import Talk, assistant, tool, user
+
+CALL = ToolCall("call_1", "bash", '{"command": "ls"}')
+SYSTEM = Message("system", "Be brief.")
+
+
+def test_prepare_changes_nothing():
+    """Asking is free: whoever stops before commit leaves no trace."""
+    talk = Talk()
+    talk.take(user("a"))
+    before = talk.ledger.turns
+    pending = talk.ledger.prepare(TurnRequest((user("x"),), model="m"))
+    build_prompt(talk.renderer, pending)
+
+    assert before == talk.ledger.turns
+    assert len(talk.ledger) == 1
+
+
+def test_two_calls_prepared_at_once_become_siblings():
+    """No lock: both are answers to the same history."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    left = talk.take(user("a"), first.message, user("b"))
+    right = talk.take(user("a"), first.message, user("b"))
+
+    assert left.parent is right.parent is first
+    assert left.prompt_ids() == right.prompt_ids()
+
+
+def test_a_request_may_extend_any_turn():
+    """Going back to an earlier answer makes a branch from there."""
+    talk = Talk()
+    first = talk.take(SYSTEM, user("a"))
+    second = talk.take(SYSTEM, user("a"), first.message, user("b"))
+    talk.take(SYSTEM, user("a"), first.message, user("b"), second.message, user("c"))
+    back = talk.take(SYSTEM, user("a"), first.message, user("d"))
+
+    assert (back.parent, back.how) == (first, "bridged")
+    assert [first, back] == back.branch()
+
+
+def test_replayed_differences_are_kept_on_the_turn():
+    """What was accepted is on record."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("text ", CALL, reasoning="hm"))
+    replay = assistant("text", replace(CALL, arguments='{"command":"ls"}'))
+    turn = talk.take(user("a"), replay, tool("out"))
+
+    assert turn.parent is first
+    assert {"content_whitespace", "reasoning_dropped", "arguments_reserialised"} == turn.differences
+
+
+def test_the_recorded_answer_wins_over_the_replayed_one():
+    """A full render shows what the model said, not what the client made of it."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("text ", reasoning="hm"))
+    talk.renderer.declines = True
+    talk.take(user("a"), assistant("text"), user("b"))
+
+    assert [user("a"), first.message, user("b")] == talk.renderer.rendered[-1]
+
+
+def test_among_equal_answers_the_latest_is_extended_and_audited():
+    """Nothing tells them apart, and the record says so."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("same"))
+    later = talk.take(user("a"), answer=assistant("same"))
+    turn = talk.take(user("a"), assistant("same"), user("b"))
+
+    assert turn.parent is later
+    assert "ambiguous_sibling" in turn.differences
+
+
+def test_among_equal_answers_tool_call_ids_decide():
+    """Ids are minted per answer, so a replayed one names its turn."""
+    talk = Talk()
+    earlier = talk.take(user("a"), answer=assistant("", CALL))
+    talk.take(user("a"), answer=assistant("", replace(CALL, id="call_2")))
+    turn = talk.take(user("a"), assistant("", CALL), tool("out"))
+
+    assert turn.parent is earlier
+    assert turn.differences == frozenset()
+
+
+def test_without_replayed_ids_the_latest_equal_call_is_taken():
+    """Position, name and arguments decide where the client lost the ids."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("", CALL))
+    later = talk.take(user("a"), answer=assistant("", replace(CALL, id="call_2")))
+    turn = talk.take(user("a"), assistant("", replace(CALL, id="")), tool("out", ""))
+
+    assert turn.parent is later
+    assert {"tool_call_id_missing", "ambiguous_sibling"} == turn.differences
+
+
+def test_the_deepest_match_wins_even_behind_a_foreign_assistant_message():
+    """An injected answer is context; the turn sampled after it is extended."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("x"))
+    few_shot = talk.take(user("a"), assistant("other"), user("b"), answer=assistant("y"))
+    turn = talk.take(user("a"), assistant("other"), user("b"), assistant("y"), user("c"))
+
+    assert (turn.parent, turn.how) == (few_shot, "bridged")
+
+
+def test_a_foreign_answer_equal_to_ours_does_not_hide_a_deeper_match():
+    """All readings of a history are followed at once."""
+    talk = Talk()
+    deep = talk.take(user("a"), assistant("x"), user("b"), answer=assistant("y"))
+    talk.take(user("a"), answer=assistant("x"))
+    turn = talk.take(user("a"), assistant("x"), user("b"), assistant("y"), user("c"))
+
+    assert turn.parent is deep
+
+
+def test_aborted_turns_are_kept_and_never_extended():
+    """A partial is evidence, not an answer."""
+    talk = Talk()
+    aborted = talk.take(user("a"), answer=assistant("part"), status="aborted")
+    turn = talk.take(user("a"), assistant("part"), user("b"))
+
+    assert aborted in talk.ledger.turns
+    assert turn.parent is None
+
+
+def history(talk, *texts):
+    """A linear session; returns its messages, ending in our last answer."""
+    messages = [SYSTEM]
+    for text in texts:
+        messages.append(user(text))
+        messages.append(talk.take(*messages).message)
+    return messages
+
+
+TOOLS = ({"type": "function", "function": {"name": "bash"}},)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "reason"),
+    [
+        (lambda m: [SYSTEM, user("new")], {}, "first_turn"),
+        (lambda m: [SYSTEM], {}, "first_turn"),
+        (lambda m: [Message("system", "Make a title."), user("new")], {}, "first_turn"),
+        (lambda m: [*m, user("z")], {"tools": TOOLS}, "tools_changed"),
+        (lambda m: [*m, user("z")], {"model": "n"}, "model_changed"),
+        (lambda m: [*m, user("z")], {"template_kwargs": {"enable_thinking": False}}, "template_kwargs_changed"),
+        (lambda m: [Message("system", "Be long."), *m[1:], user("z")], {}, "system_changed"),
+        (lambda m: [*m[1:], user("z")], {}, "system_changed"),
+        (lambda m: [SYSTEM, user("edited"), *m[2:], user("z")], {}, "history_edited"),
+        (lambda m: [*m[:4], assistant("rewritten"), user("z")], {}, "history_edited"),
+        (lambda m: [SYSTEM, *m[3:], user("z")], {}, "history_shortened"),
+        (lambda m: [SYSTEM, user("a"), user("extra"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
+        (lambda m: [*m, user("q"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
+        (lambda m: [*m, assistant("theirs")], {}, "foreign_assistant"),
+        (lambda m: m, {}, "no_new_messages"),
+    ],
+)
+def test_why_a_prefix_broke_is_told(change, options, reason):
+    """One of a closed set, and the prompt is rendered."""
+    talk = Talk()
+    messages = history(talk, "a", "b")
+    turn = talk.take(*change(messages), **options)
+
+    assert (turn.how, turn.reason) == ("rendered", reason)
+
+
+def test_few_shot_answers_in_a_first_request_are_no_break():
+    """There was nothing to break."""
+    talk = Talk()
+
+    assert talk.take(user("a"), assistant("example"), user("b")).reason == "first_turn"
+
+
+def test_alternating_tools_make_two_lineages_and_say_so():
+    """Each call is rendered, since the tools above it changed."""
+    talk = Talk()
+    first = talk.take(user("a"), tools=TOOLS, answer=assistant("", CALL))
+    second = talk.take(user("a"), first.message, tool("out"), answer=assistant("so"))
+    third = talk.take(user("a"), first.message, tool("out"), second.message, user("b"), tools=TOOLS)
+
+    assert (second.parent, second.reason) == (None, "tools_changed")
+    assert (third.parent, third.reason) == (first, "tools_changed")
+
+
+def test_a_turn_cut_at_a_stop_string_is_not_bridged():
+    """The client saw less than the model sampled."""
+    talk = Talk()
+    first = talk.take(user("a"), flags=("stop_cut",))
+    turn = talk.take(user("a"), first.message, user("b"))
+
+    assert (turn.parent, turn.how, turn.reason) == (first, "rendered", "stop_cut")
+
+
+@pytest.mark.parametrize("declines", [False, True])
+def test_the_model_sees_its_own_tool_call_ids_and_no_others(declines):
+    """Minted ids stay north; a render shows what the model wrote."""
+    talk = Talk()
+    own = replace(CALL, own_id="functions.bash:0")
+    first = talk.take(user("a"), answer=assistant("", own))
+    talk.renderer.declines = declines
+    turn = talk.take(user("a"), assistant("", CALL), tool("out"), tool("?", "call_other"))
+
+    seen = (talk.renderer.rendered if declines else talk.renderer.bridged)[-1]
+    assert turn.parent is first
+    assert ["functions.bash:0", "call_other"] == [m.tool_call_id for m in seen if m.role == "tool"]
+    assert ["functions.bash:0"][: int(declines)] == [c.id for m in seen for c in m.tool_calls]
+
+
+def test_a_translated_history_still_matches():
+    """Translation is for the model's eyes only."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("", replace(CALL, own_id="own")))
+    second = talk.take(user("a"), first.message, tool("out"), answer=assistant("done"))
+    third = talk.take(user("a"), first.message, tool("out"), second.message, user("b"))
+
+    assert (third.parent, third.how) == (second, "bridged")
+
+
+@pytest.mark.parametrize("ids", [[1, 2], []])
+def test_a_prompt_that_does_not_extend_its_base_cannot_be_sealed(ids):
+    """The last check before anything is recorded."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    pending = talk.ledger.prepare(TurnRequest((user("a"), first.message, user("b")), model="m"))
+
+    with pytest.raises(Exception, match="does not extend"):
+        seal(pending, Prompt(ids, first, None), first)
+    assert len(talk.ledger) == 1
+
+
+def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
+    """Only the parent's ids may stand before the new messages."""
+    talk = Talk()
+    first, stranger = talk.take(user("a")), talk.take(user("b"))
+    pending = talk.ledger.prepare(TurnRequest((user("a"), first.message, user("b")), model="m"))
+
+    with pytest.raises(Exception, match="does not extend"):
+        seal(pending, Prompt([0] * 99, stranger, None), first)
+
+
+def seal(pending, prompt, like):
+    return pending.seal(
+        turn_id="x",
+        prompt=prompt,
+        completion=like.completion,
+        message=like.message,
+        status="complete",
+        flags=(),
+        engine="e",
+        rank=0,
+    )
+
+
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(["extend", "resample", "branch", "abort", "foreign", "edit", "tools", "decline", "truncate"]),
+        st.integers(0, 9),
+        st.sampled_from("abc"),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(MOVES)
+def test_whatever_agents_do_every_sampled_id_is_trained_once_in_its_own_context(moves):
+    """Invariants 1, 3 and 4 over random sessions."""
+    talk = Talk()
+    seen = {}
+    for move, index, text in moves:
+        complete = [turn for turn in talk.ledger.turns if turn.status == "complete"]
+        base = complete[index % len(complete)] if complete else None
+        messages = heard(base) if base else []
+        talk.renderer.declines = move == "decline"
+        match move:
+            case "resample" if base:
+                messages = messages[:-1]
+            case "foreign":
+                messages = [*messages, user(text), assistant("theirs"), user(text)]
+            case "edit" if base:
+                messages = [user("edited"), *messages[1:], user(text)]
+            case _:
+                messages = [*messages, user(text)]
+        talk.take(
+            *messages,
+            answer=assistant(text),
+            status="aborted" if move == "abort" else "complete",
+            tools=TOOLS if move == "tools" else (),
+        )
+        turn = talk.ledger.turns[-1]
+        seen[turn.id] = turn.prompt_ids() + turn.completion.ids
+    exported = rows(talk.ledger.turns)
+    owned = [part.turn.id for row in exported for part in row.turns if part.trained]
+
+    assert sorted(owned) == sorted(turn.id for turn in talk.ledger.turns if turn.status == "complete")
+    for row in exported:
+        assert len(row.token_ids) == len(row.loss_mask) == len(row.logprobs)
+        sampled = {i for part in row.turns if part.trained for i in range(part.start, part.end)}
+        assert sampled == {i for i, mask in enumerate(row.loss_mask) if mask}
+        for part in row.turns:
+            assert seen[part.turn.id] == row.token_ids[: part.end]
+            assert part.turn.completion.logprobs == row.logprobs[part.start : part.end]
+
+
+def heard(turn):
+    """The history that a faithful client holds after `turn`."""
+    return [message for node in turn.branch() for message in (*node.new_messages, node.message)]
+
+
+def test_an_empty_ledger_has_no_turns():
+    """The beginning."""
+    assert Ledger().turns == ()

@@ -1,0 +1,116 @@
+"""A toy renderer and the shortest way to take turns with it: one id a character, one marker a role."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway.core.ledger import Ledger, Turn
+from gateway.core.prompt import build_prompt
+from gateway.core.types import (
+    Completion,
+    FinishReason,
+    JsonObject,
+    Message,
+    Status,
+    ToolCall,
+    TurnRequest,
+    VersionSpan,
+    float32s,
+    token_ids,
+)
+
+CLOSE, OPEN = 2, 7
+MARKERS = {"system": 3, "user": 4, "assistant": 5, "tool": 6}
+
+
+@dataclass
+class ToyRenderer:
+    """Renders exactly, bridges always; `declines`, `drops` and `silent` make it misbehave."""
+
+    declines: bool = False
+    drops: int = 0
+    silent: bool = False
+    bridged: list[Sequence[Message]] = field(default_factory=list)
+    rendered: list[Sequence[Message]] = field(default_factory=list)
+
+    def render(self, messages: Sequence[Message], tools: Sequence[JsonObject]) -> list[int]:
+        self.rendered.append(messages)
+        ids = [100 + len(tools)]
+        for message in messages:
+            ids += said(message)
+        return [*ids, MARKERS["assistant"], OPEN]
+
+    def bridge(
+        self,
+        prompt_ids: list[int],
+        completion_ids: list[int],
+        new_messages: Sequence[Message],
+        tools: Sequence[JsonObject],
+    ) -> list[int] | None:
+        if self.declines:
+            return None
+        self.bridged.append(new_messages)
+        if self.silent:
+            return prompt_ids + completion_ids
+        known = (prompt_ids + completion_ids)[: len(prompt_ids + completion_ids) - self.drops]
+        return [*known, *(i for message in new_messages for i in said(message)), MARKERS["assistant"], OPEN]
+
+
+def said(message: Message) -> list[int]:
+    """A message's ids; a call shows its id, as some templates do."""
+    text = message.content + (message.tool_call_id or "") + "".join(call.id + call.name for call in message.tool_calls)
+    return [MARKERS[message.role], *(1000 + ord(character) for character in text), CLOSE]
+
+
+def completion(text: str, *, finish: FinishReason = FinishReason.STOP) -> Completion:
+    ids = [*(2000 + ord(character) for character in text), CLOSE]
+    logprobs = [-0.5 - (i % 7) for i in ids]
+    return Completion(token_ids(ids), float32s(logprobs), finish, (VersionSpan("1", 0, len(ids)),))
+
+
+def user(text: str) -> Message:
+    return Message("user", text)
+
+
+def tool(text: str, call_id: str = "call_1") -> Message:
+    return Message("tool", text, tool_call_id=call_id)
+
+
+def assistant(text: str = "", *calls: ToolCall, reasoning: str | None = None) -> Message:
+    return Message("assistant", text, reasoning=reasoning, tool_calls=calls)
+
+
+@dataclass
+class Talk:
+    """One session's ledger, a renderer, and numbered turn ids."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    renderer: ToyRenderer = field(default_factory=ToyRenderer)
+
+    def take(
+        self,
+        *messages: Message,
+        answer: Message | None = None,
+        status: Status = "complete",
+        finish: FinishReason = FinishReason.STOP,
+        flags: tuple[str, ...] = (),
+        tools: tuple[JsonObject, ...] = (),
+        model: str = "m",
+        template_kwargs: JsonObject | None = None,
+    ) -> Turn:
+        """Take one turn that answers `messages`."""
+        request = TurnRequest(messages, model=model, tools=tools, template_kwargs=template_kwargs or {})
+        pending = self.ledger.prepare(request)
+        prompt = build_prompt(self.renderer, pending)
+        answer = answer or assistant(f"answer {len(self.ledger)}")
+        turn = pending.seal(
+            turn_id=f"t{len(self.ledger)}",
+            prompt=prompt,
+            completion=completion(answer.content, finish=finish),
+            message=answer,
+            status=status,
+            flags=flags,
+            engine="e",
+            rank=0,
+        )
+        pending.commit(turn)
+        return turn

@@ -1,0 +1,68 @@
+"""Gateways with simulated engines, each on a socket of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import cache
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+from house import MODEL_NAME, House, Json, OpenHouse, Words, serving
+
+from gateway.app import create_app
+from gateway.edge.store import Store
+from gateway.render import registry
+from gateway.render.protocol import Renderer
+from gateway.render.registry import Renderers
+from gateway.settings import Settings
+from gateway.sim import create_sim
+
+_load_tokenizer, _resolve = cache(registry.load_tokenizer), cache(registry.resolve)
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading the tokenizer takes a second, and making its renderer a quarter of one: once a session is enough."""
+    monkeypatch.setattr(registry, "load_tokenizer", _load_tokenizer)
+    monkeypatch.setattr(registry, "resolve", _resolve)
+
+
+@pytest.fixture(scope="session")
+def renderers(tokenizer_folder: str) -> Renderers:
+    """The renderers that every gateway of these tests has."""
+    tokenizer = _load_tokenizer(tokenizer_folder, MODEL_NAME)
+    return _resolve("auto", tokenizer, thinking_retention="all", allow_bridgeless=False, injected=None)[0]
+
+
+@pytest.fixture(scope="session")
+def words(renderers: Renderers) -> Words:
+    """Texts as ids."""
+    return Words(renderers.tokenizer)
+
+
+@pytest.fixture
+async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
+    """Open a gateway: `sim` are the settings of its engine, the rest its own; with `engine`, there is no sim."""
+    async with AsyncExitStack() as stack:
+
+        async def open_one(
+            *, sim: Json | None = None, store: Store | None = None, renderer: Renderer | None = None, **settings: Any
+        ) -> House:
+            engine = None
+            if "engine" not in settings:
+                engine = create_sim(**(sim or {}))
+                server = await stack.enter_async_context(serving(engine))
+                settings["engine"] = (str(server.make_url("")),)
+            settings = {"model": tokenizer_folder, "model_name": MODEL_NAME} | settings
+            app = create_app(Settings(**settings), renderer, store=store)
+            gateway = await stack.enter_async_context(serving(app))
+            http = await stack.enter_async_context(TestClient(gateway))
+            return House(http, engine)
+
+        yield open_one
+
+
+@pytest.fixture
+async def house(open_house: OpenHouse) -> House:
+    """A gateway with the newest engine."""
+    return await open_house()

@@ -1,0 +1,227 @@
+"""A gateway and the simulated engine behind it, on real sockets; what the tests of this room speak through."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from gateway.render.protocol import Tokenizer
+from gateway.sim import FAULTS, JOURNAL
+from gateway.sim.server import Entry, Faults
+
+MODEL_NAME = "Qwen/Qwen3-8B"
+IM_END = 151645
+
+Json = dict[str, Any]
+Application = web.Application
+Http = TestClient[web.Request, web.Application]
+
+TOOLS: list[Json] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "Weather of a city",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        },
+    }
+]
+
+
+def user(text: str) -> Json:
+    """A user's message."""
+    return {"role": "user", "content": text}
+
+
+HELLO = [user("Hello?")]
+
+
+class Words:
+    """Scripts for the engine: texts as ids, and back."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def ids(self, text: str) -> list[int]:
+        """The ids that the tokenizer itself chooses."""
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def spelt(self, text: str) -> list[int]:
+        """The ids of each character alone, as no tokenizer would choose them."""
+        return [token_id for character in text for token_id in self.ids(character)]
+
+    def said(self, text: str) -> list[int]:
+        """A whole answer, spelt, and its end."""
+        return [*self.spelt(text), IM_END]
+
+    def called(self, reasoning: str, name: str, arguments: Json) -> list[int]:
+        """A whole answer that thinks, and then calls a tool, as Qwen3 writes it."""
+        call = orjson.dumps({"name": name, "arguments": arguments}).decode()
+        think, close = self.ids("<think>"), self.ids("</think>")
+        opened, closed = self.ids("<tool_call>"), self.ids("</tool_call>")
+        thought = [*think, *self.spelt(f"\n{reasoning}\n"), *close, *self.ids("\n\n")]
+        return [*thought, *opened, *self.spelt(f"\n{call}\n"), *closed, IM_END]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What ids say."""
+        return self.tokenizer.decode(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the gateway answered."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: Any
+
+    @property
+    def message(self) -> Json:
+        """The assistant's message of a chat answer."""
+        message: Json = self.body["choices"][0]["message"]
+        return message
+
+    @property
+    def error(self) -> Json:
+        """The error of a refusal, which has OpenAI's four fields and no more."""
+        error: Json = self.body["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert isinstance(error["message"], str)
+        assert error["message"]
+        return error
+
+
+class House:
+    """One gateway, and the sim behind it if there is one."""
+
+    def __init__(self, http: Http, sim: Application | None) -> None:
+        self.http = http
+        self._sim = sim
+
+    @property
+    def sim(self) -> Application:
+        """The simulated engine."""
+        assert self._sim is not None
+        return self._sim
+
+    @property
+    def journal(self) -> list[Entry]:
+        """What the engine was asked to generate, in order."""
+        return self.sim[JOURNAL].entries
+
+    @property
+    def faults(self) -> Faults:
+        """What will go wrong next."""
+        return self.sim[FAULTS]
+
+    async def ask(
+        self,
+        session: str | None,
+        messages: Sequence[Json] = HELLO,
+        script: Sequence[int] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Answer:
+        """Ask for one chat turn, of the session in the path if there is one; the engine will emit `script`."""
+        path = "/v1/chat/completions" if session is None else f"/sessions/{session}/v1/chat/completions"
+        scripted = {} if script is None else {"vllm_xargs": {"script": list(script)}}
+        body = {"messages": list(messages), **scripted, **fields}
+        return await self.call("POST", path, data=orjson.dumps(body), headers=headers)
+
+    async def call(
+        self, method: str, path: str, *, data: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request, its path sent as it stands."""
+        url = self.http.make_url("/").with_path("/").join(URL(path, encoded=True))
+        async with self.http.session.request(method, url, data=data, headers=headers) as response:
+            content = await response.read()
+            is_json = response.content_type == "application/json"
+            return Answer(response.status, response.headers, orjson.loads(content) if is_json else content.decode())
+
+    async def turns(self, session: str) -> list[Json]:
+        """The session's turns; none when the session is unknown."""
+        return await self._listing(session, "turns")
+
+    async def rows(self, session: str) -> list[Json]:
+        """The session's training rows; none when the session is unknown."""
+        return await self._listing(session, "trajectories")
+
+    async def _listing(self, session: str, what: str) -> list[Json]:
+        answer = await self.call("GET", f"/sessions/{session}/{what}")
+        if answer.status == 404:
+            assert answer.error["code"] == "session_not_found"
+            return []
+        assert answer.status == 200
+        assert answer.body["next"] is None
+        listing: list[Json] = answer.body["data"]
+        assert listing, "a session without turns is unknown"
+        return listing
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over all labels that are not named."""
+        text = (await self.call("GET", "/metrics")).body
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        lines = [line for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+
+    async def idle(self) -> None:
+        """Wait until no turn holds an engine and the engine answers nobody."""
+
+        async def is_idle() -> bool:
+            return await self.metric("gateway_turns_in_flight") == 0 and self.sim[JOURNAL].running == 0
+
+        await until(is_idle)
+
+
+OpenHouse = Callable[..., Awaitable[House]]
+"""What the fixture `open_house` gives."""
+
+
+async def until(holds: Callable[[], Any], *, within_s: float = 2.0) -> None:
+    """Wait until `holds`, a function or a coroutine function, is true; fail when it takes too long."""
+    deadline = time.monotonic() + within_s
+    while True:
+        held = holds()
+        if asyncio.iscoroutine(held):
+            held = await held
+        if held:
+            return
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def waiting(house: House, session: str | None, *args: Any, **fields: Any) -> AsyncIterator["asyncio.Task[Answer]"]:
+    """A client that waits for its answer; it hangs up at the end of the block, if it still waits."""
+    task = asyncio.ensure_future(house.ask(session, *args, **fields))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def serving(app: Application, *, port: int | None = None) -> AsyncIterator[TestServer]:
+    """An application on a real socket."""
+    server = TestServer(app) if port is None else TestServer(app, port=port)
+    await server.start_server()
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+def extends(ids: Sequence[int], beginning: Sequence[int]) -> bool:
+    """Whether `ids` are `beginning` and something more."""
+    return len(ids) > len(beginning) and list(ids[: len(beginning)]) == list(beginning)

@@ -1,0 +1,136 @@
+"""Which renderer serves a model, over the real Qwen3 tokenizer and PrimeIntellect's renderers."""
+
+import pytest
+
+from gateway.core.types import Message, ToolCall
+from gateway.errors import BadRequest, ConfigError
+from gateway.render.registry import load_tokenizer, resolve
+from tests.render.doubles import PlainRenderer, PlainTokenizer
+
+USER = Message("user", "q")
+
+
+def resolved(tokenizer, spec="auto", *, retention="all", allow=False, injected=None):
+    return resolve(spec, tokenizer, thinking_retention=retention, allow_bridgeless=allow, injected=injected)
+
+
+def answer(qwen, text):
+    return qwen.encode(text, add_special_tokens=False)
+
+
+def test_the_gateway_keeps_all_sampled_thinking_and_says_so(qwen):
+    """Qwen3's own template would strip it at each user message, and so break every prefix."""
+    renderers, notes = resolved(qwen)
+    translator = renderers.get({})
+    prompt = translator.render([USER], ())
+    completion = answer(qwen, "<think>\nhm\n</think>\n\nyes<|im_end|>")
+    bridged = translator.bridge(prompt, completion, [Message("user", "more")], ())
+
+    assert translator.thinking_retention == "all"
+    assert bridged is not None
+    assert prompt + completion == bridged[: len(prompt + completion)]
+    assert len(notes) == 1
+    assert "'all'" in notes[0]
+    assert "'tool_cycle'" in notes[0]
+
+
+def test_under_the_models_own_retention_user_messages_are_not_bridged_but_tools_are(qwen):
+    """Legal, and said at start."""
+    renderers, notes = resolved(qwen, retention="template")
+    translator = renderers.get({})
+    prompt, completion = translator.render([USER], ()), answer(qwen, "ok<|im_end|>")
+
+    assert translator.thinking_retention == "tool_cycle"
+    assert translator.bridge(prompt, completion, [USER], ()) is None
+    assert translator.bridge(prompt, completion, [Message("tool", "out", tool_call_id="c")], ()) is not None
+    assert any("does not bridge user messages" in note for note in notes)
+
+
+def test_template_arguments_make_a_renderer_of_their_own_once(qwen):
+    """Equal arguments share it, however they are spelled."""
+    renderers, _ = resolved(qwen)
+
+    assert renderers.get({"enable_thinking": False}) is renderers.get({"enable_thinking": False})
+    assert renderers.get({"enable_thinking": False}) is not renderers.get({})
+    assert renderers.get({"enable_thinking": False}).render([USER], ())[-1] != renderers.get({}).render([USER], ())[-1]
+
+
+def test_template_arguments_that_the_renderer_does_not_take_are_the_callers_fault(qwen):
+    """Named, so that the caller can drop them."""
+    renderers, _ = resolved(qwen)
+
+    with pytest.raises(BadRequest, match="nonsense") as caught:
+        renderers.get({"nonsense": 1})
+    assert caught.value.param == "chat_template_kwargs"
+
+
+def test_a_tool_call_is_parsed_from_the_sampled_ids(qwen):
+    """With the real parser: reasoning, text, calls; broken ones as text."""
+    renderers, _ = resolved(qwen)
+    text = (
+        '<think>\nhm\n</think>\n\nhey\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "f", "arguments": {"a": NaN}}\n</tool_call><|im_end|>'
+    )
+    parsed = renderers.get({}).parse(answer(qwen, text), [], (), lambda: "call_x")
+
+    assert parsed.flags == ("malformed_tool_call",)
+    assert (ToolCall("call_x", "f", '{"a": 1}'),) == parsed.message.tool_calls
+    assert parsed.message.reasoning == "hm"
+    assert parsed.message.content.startswith('hey\n<tool_call>\n{"name": "f"')
+
+
+@pytest.mark.parametrize("spec", ["auto", "prime"])
+def test_a_model_without_a_renderer_is_refused_with_the_remedy(qwen_folder, spec):
+    """A folder's path matches nothing; the message names the model and three ways out."""
+    with pytest.raises(ConfigError, match=r"--model-name.*--renderer.*--allow-bridgeless") as caught:
+        resolved(load_tokenizer(qwen_folder, "my/finetune"), spec)
+    assert "my/finetune" in str(caught.value)
+
+
+def test_a_bridgeless_renderer_is_taken_only_when_allowed(qwen_folder):
+    """Then the template serves, and the operator is told what that means."""
+    renderers, notes = resolved(load_tokenizer(qwen_folder, "my/finetune"), allow=True)
+
+    assert renderers.get({}).render([USER], ())
+    assert any("never bridges" in note for note in notes)
+
+
+def test_an_injected_renderer_comes_first_and_takes_no_template_arguments():
+    """An object cannot be made anew for other arguments."""
+    injected = PlainRenderer()
+    renderers, notes = resolved(PlainTokenizer(), injected=injected)
+
+    assert renderers.get({}).renderer is injected
+    assert notes == []
+    with pytest.raises(BadRequest, match="chat_template_kwargs"):
+        renderers.get({"enable_thinking": True})
+
+
+def test_an_injected_renderer_that_never_bridges_is_refused():
+    """Naming the model and the remedy; allowed, it is said."""
+    with pytest.raises(ConfigError, match=r"'plain' can never bridge.*--allow-bridgeless"):
+        resolved(PlainTokenizer(), injected=PlainRenderer(bridges=False))
+    assert resolved(PlainTokenizer(), injected=PlainRenderer(bridges=False), allow=True)[1]
+
+
+def test_a_factory_is_found_by_module_and_name():
+    """``--renderer module:factory``."""
+    renderers, _ = resolved(PlainTokenizer(), "tests.render.doubles:plain_factory")
+
+    assert isinstance(renderers.get({}).renderer, PlainRenderer)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["no.such.module:f", "tests.render.doubles:missing", "tests.render.doubles:empty_factory", "tinker", "nonsense"],
+)
+def test_a_renderer_that_cannot_be_had_stops_the_start(spec):
+    """One line that names the setting."""
+    with pytest.raises(ConfigError, match="--renderer"):
+        resolved(PlainTokenizer(), spec)
+
+
+def test_a_tokenizer_that_cannot_be_loaded_stops_the_start(tmp_path):
+    """One line that names the setting and the path."""
+    with pytest.raises(ConfigError, match=r"--model .*no tokenizer"):
+        load_tokenizer(str(tmp_path), "x")

@@ -1,0 +1,152 @@
+"""Whatever a renderer returns, the other rooms meet ids and messages, or an error."""
+
+import itertools
+import math
+
+import pytest
+
+from gateway.core.types import Message, ToolCall
+from gateway.errors import RendererError
+from gateway.render.translator import Translator
+from tests.render.doubles import Call, Holder, PlainRenderer, PlainTokenizer, Response
+
+TOOLS = ({"type": "function", "function": {"name": "bash"}},)
+
+
+def parse(response, text="raw text"):
+    counter = itertools.count()
+    translator = Translator(PlainRenderer(response), PlainTokenizer())
+    return translator.parse([ord(c) for c in text] + [0], [1], (), lambda: f"call_{next(counter)}")
+
+
+def test_messages_reach_the_renderer_as_openai_dictionaries():
+    """Own ids, an object for empty arguments, reasoning under the name renderers read."""
+    renderer = PlainRenderer()
+    calls = (ToolCall("call_1", "bash", "", own_id="bash:0"), ToolCall("call_2", "bash", '{"a":1}'))
+    messages = [
+        Message("user", "hi", name="ada"),
+        Message("assistant", "", reasoning="hm", tool_calls=calls),
+        Message("tool", "out", tool_call_id="bash:0"),
+    ]
+    Translator(renderer, PlainTokenizer()).render(messages, TOOLS)
+    (seen, tools, opening) = renderer.seen[-1]
+
+    assert opening
+    assert [dict(TOOLS[0])] == tools
+    assert {"role": "user", "content": "hi", "name": "ada"} == seen[0]
+    assert seen[1] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "hm",
+        "tool_calls": [
+            {"id": "bash:0", "type": "function", "function": {"name": "bash", "arguments": "{}"}},
+            {"id": "call_2", "type": "function", "function": {"name": "bash", "arguments": '{"a":1}'}},
+        ],
+    }
+    assert {"role": "tool", "content": "out", "tool_call_id": "bash:0"} == seen[2]
+
+
+def test_a_bridge_may_return_an_object_with_token_ids():
+    """Both shapes of the contract are plain ids here; declining stays declining."""
+    bridged = Translator(PlainRenderer(), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], ())
+
+    assert bridged == [1, 2, 9]
+    assert (
+        Translator(PlainRenderer(bridges=False), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], ()) is None
+    )
+
+
+def test_good_calls_reach_the_client_with_minted_ids_and_strict_json():
+    """The model's own id is kept beside the minted one."""
+    parsed = parse(
+        Response("text", "why", [Call("f", {"é": 1}, id="f:0"), Call("g", '{"a": 2}', status="unknown_tool")])
+    )
+
+    assert parsed.flags == ()
+    assert (parsed.message.content, parsed.message.reasoning) == ("text", "why")
+    assert parsed.message.tool_calls == (
+        ToolCall("call_0", "f", '{"é": 1}', "f:0"),
+        ToolCall("call_1", "g", '{"a": 2}', None),
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("f", {"a": math.nan}),
+        Call("f", {"a": math.inf}),
+        Call("f", {"a": "\ud800"}),
+        Call("f", '{"a": NaN}'),
+        Call("f", None),
+        Call("f", [1]),
+        Call("f", "plain"),
+        Call("f", '"text"'),
+        Call("f", {"a": object()}),
+        Call("", {}),
+        Call(None, {}),
+        Call(5, {}),  # type: ignore[arg-type]  # as a model might write it
+        Call("f", {}, status="invalid_json"),
+        Call("f", {}, status="unclosed_block"),
+    ],
+)
+def test_whatever_else_was_written_as_a_call_is_delivered_as_text_and_flagged(call):
+    """The agent sees what the model wrote, and never an empty answer."""
+    call.raw = "<broken>"
+    parsed = parse(Response("before", tool_calls=[Call("ok", {}), call]))
+
+    assert parsed.flags == ("malformed_tool_call",)
+    assert parsed.message.content == "before\n<broken>"
+    assert ["ok"] == [c.name for c in parsed.message.tool_calls]
+
+
+def test_a_broken_call_shows_its_own_tokens_where_the_span_is_known():
+    """Markers included, as the model wrote them."""
+    parsed = parse(Response("", tool_calls=[Call(status="unclosed_block", raw="x", token_span=(0, 3))]), "raw text")
+
+    assert parsed.message.content == "raw"
+
+
+def test_an_answer_that_parses_to_nothing_is_delivered_as_its_text():
+    """Only an answer that was sampled empty is empty."""
+    assert parse(Response(None)).message.content == "raw text"
+    assert parse(Response("")).flags == ("unparsed",)
+    assert parse(Response(""), "").flags == ()
+    assert parse(Response("", "thought")).message.content == ""
+
+
+def test_tools_and_prompt_are_passed_to_a_parser_that_takes_them():
+    """Optional arguments of the contract."""
+
+    class Curious(PlainRenderer):
+        def parse_response(self, token_ids, *, tools=None, prompt_ids=None):
+            self.seen.append((token_ids, tools, prompt_ids))
+            return Response("x")
+
+    renderer = Curious()
+    Translator(renderer, PlainTokenizer()).parse([5], [1], TOOLS, str)
+
+    assert [([5], [dict(TOOLS[0])], [1])] == renderer.seen
+
+
+@pytest.mark.parametrize("result", [None, 5, "text", Holder(["x"]), [1, -1], [1.5], [1 << 40]])  # type: ignore[list-item]
+def test_a_result_that_is_no_list_of_ids_is_the_renderers_fault(result):
+    """Refused here, so that nothing else has to ask."""
+
+    class Odd(PlainRenderer):
+        def render_ids(self, messages, *, tools=None, add_generation_prompt=False):
+            return result
+
+    with pytest.raises(RendererError):
+        Translator(Odd(), PlainTokenizer()).render([Message("user", "x")], ())
+
+
+def test_a_renderer_that_raises_is_named_as_the_cause():
+    """Its own exception is chained."""
+
+    class Broken(PlainRenderer):
+        def parse_response(self, token_ids):
+            raise KeyError("vocab")
+
+    with pytest.raises(RendererError, match="KeyError") as caught:
+        Translator(Broken(), PlainTokenizer()).parse([5], [1], (), str)
+    assert isinstance(caught.value.__cause__, KeyError)
