@@ -1,7 +1,7 @@
 """The gateway as an aiohttp application."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import structlog
@@ -30,14 +30,10 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     Raises:
         ConfigError: the tokenizer or the renderer cannot be had, or the renderer can never bridge.
     """
-    tokenizer = registry.load_tokenizer(settings.model, settings.renderer_model_name)
-    renderers, notes = registry.resolve(
-        settings.renderer,
-        tokenizer,
-        thinking_retention=settings.thinking_retention,
-        allow_bridgeless=settings.allow_bridgeless,
-        injected=renderer,
-    )
+    tokenizer = registry.load_tokenizer(settings.model, settings.model_name or settings.model)
+    retention, bridgeless_ok = settings.thinking_retention, settings.allow_bridgeless
+    choice = registry.resolve(settings.renderer, tokenizer, renderer, retention=retention, bridgeless_ok=bridgeless_ok)
+    renderers, notes = choice
     for note in notes:
         log.warning(note)
     metrics = Metrics()
@@ -69,15 +65,14 @@ async def _lifespan(server: Server) -> AsyncIterator[None]:
     server.deps.render_thread.shutdown(wait=False)
 
 
-async def serve(settings: Settings, ready: "asyncio.Future[str]") -> None:
-    """Serve until cancelled; `ready` gets the URL once requests are accepted."""
+async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until cancelled; `announce` is called with the URL once requests are accepted."""
     runner = web.AppRunner(create_app(settings), handler_cancellation=True, access_log=None)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port)
-        await site.start()
+        await web.TCPSite(runner, settings.host, settings.port).start()
         host, port = runner.addresses[0][:2]
-        ready.set_result(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

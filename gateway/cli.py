@@ -1,22 +1,25 @@
-"""The command line."""
+"""The command line. The flags of ``gateway serve`` are the settings, one for one."""
 
 import asyncio
+import inspect
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, get_origin
 
 import orjson
 import typer
 import uvloop
+from pydantic_core import PydanticUndefined
 
 from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.settings import Settings, load_settings
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False, help="Exact tokens between LLM agents and RL engines.")
+cli = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @cli.callback()
@@ -24,58 +27,47 @@ def gateway() -> None:
     """Exact tokens between LLM agents and the engines of an RL training run."""
 
 
-@cli.command()
-def serve(
-    model: Annotated[str | None, typer.Option(help="Where the tokenizer is found: a folder or a hub id.")] = None,
-    model_name: Annotated[str | None, typer.Option(help="The name renderers are matched on; default: --model.")] = None,
-    engine: Annotated[list[str] | None, typer.Option(help="Base URL of a vLLM server; repeatable.")] = None,
-    engine_key: Annotated[str | None, typer.Option(help="The API key that the engines want.")] = None,
-    renderer: Annotated[str | None, typer.Option(help="auto, prime or module:factory.")] = None,
-    thinking_retention: Annotated[str | None, typer.Option(help="all, tool_cycle or template.")] = None,
-    allow_bridgeless: Annotated[
-        bool | None, typer.Option("--allow-bridgeless", help="Render every turn in full.")
-    ] = None,
-    store: Annotated[str | None, typer.Option(help="Where turns are kept: memory.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; default 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; default 8080, 0 takes a free one.")] = None,
-    agent_key: Annotated[str | None, typer.Option(help="Key that opens the agents' routes.")] = None,
-    admin_key: Annotated[str | None, typer.Option(help="Key that opens every route.")] = None,
-    insecure: Annotated[bool | None, typer.Option("--insecure", help="Serve beyond loopback without a key.")] = None,
-    max_body_bytes: Annotated[int | None, typer.Option(help="Largest request body; default 64 MiB.")] = None,
-    connect_timeout_s: Annotated[float | None, typer.Option(help="How long connecting to an engine may take.")] = None,
-) -> None:
+def serve(**flags: object) -> None:
     """Serve agents until stopped; prints one JSON line when ready. Every flag is also a GATEWAY_… variable."""
-    flags = dict(locals())
     log.configure()
     try:
         settings = load_settings(**flags)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))
     except ConfigError as error:
-        sys.exit(_usage_error(error))
+        print(f"gateway: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _flag(name: str) -> inspect.Parameter:
+    """A setting as an optional flag; what it may hold is for `Settings` to say."""
+    setting = Settings.model_fields[name]
+    kind = list[str] if get_origin(setting.annotation) is tuple else bool if setting.annotation is bool else str
+    default = f" [default: {setting.default}]" if setting.default not in (PydanticUndefined, None, False, ()) else ""
+    text = (setting.description or "").replace("`", "") + default
+    option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]  # made at run time
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+serve.__signature__ = inspect.Signature([_flag(name) for name in Settings.model_fields])  # type: ignore[attr-defined]
+cli.command()(serve)
 
 
 async def _serve(settings: Settings) -> None:
     from gateway.app import serve as serve_app  # its imports take seconds, which --help should not
 
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[str] = loop.create_future()
-    serving = asyncio.create_task(serve_app(settings, ready))
+    serving = asyncio.current_task()
+    assert serving is not None
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, serving.cancel)
-    waited: set[asyncio.Future[Any]] = {serving, ready}
-    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-    if ready.done():
-        line = {"event": "ready", "url": ready.result(), "pid": os.getpid(), "version": __version__}
-        print(orjson.dumps(line).decode(), flush=True)
-    await asyncio.wait([serving])
-    if not serving.cancelled():
-        serving.result()
+        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serve_app(settings, _announce)
 
 
-def _usage_error(error: ConfigError) -> int:
-    print(f"gateway: {error}", file=sys.stderr)
-    return 2
+def _announce(url: str) -> None:
+    line = {"event": "ready", "url": url, "pid": os.getpid(), "version": __version__}
+    print(orjson.dumps(line).decode(), flush=True)
 
 
 def main() -> None:

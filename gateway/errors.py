@@ -21,11 +21,12 @@ class GatewayError(Exception):
     code: str = "internal_error"
     retryable: bool = False
 
-    def __init__(self, message: str, *, param: str | None = None) -> None:
+    def __init__(self, message: str, *, param: str | None = None, status: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         """The request field at fault, where there is one."""
+        self.status = status or self.status
 
 
 class ClientError(GatewayError):
@@ -88,11 +89,6 @@ class EngineRefused(EngineError):
     """The engine answered 4xx: the status is relayed, its text cleaned of what it echoes."""
 
     code = "engine_refused"
-
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-        self.retryable = status in {408, 429}
 
 
 class EngineProtocolError(EngineError):

@@ -1,10 +1,10 @@
 """The settings: one list of them, read from flags, then ``GATEWAY_…`` environment variables, then defaults."""
 
 from ipaddress import ip_address
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
 
@@ -12,32 +12,33 @@ from gateway.errors import ConfigError
 class Settings(BaseSettings):
     """How one gateway runs. Each field is a flag of ``gateway serve`` and, in capitals, a ``GATEWAY_`` variable."""
 
-    model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     model: str
     """Where the tokenizer is found: a local folder or a hub id."""
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
-    engine: tuple[str, ...] = ()
-    """Base URLs of vLLM servers."""
+    engine: Annotated[tuple[str, ...], NoDecode] = ()
+    """Base URL of a vLLM server; repeatable, and a list with commas in the environment."""
     engine_key: SecretStr | None = None
     """The API key that the engines want."""
     renderer: str = "auto"
     """``auto``, ``prime`` or ``module:factory``, a function that takes the tokenizer."""
     thinking_retention: Literal["all", "tool_cycle", "template"] = "all"
-    """Which reasoning of earlier turns stays in the prompt: all that was sampled, that of the running tool
-    cycle, or what the model's own template keeps."""
+    """Which reasoning of earlier turns stays in the prompt: `all` that was sampled, that of the running
+    `tool_cycle`, or what the model's own `template` keeps."""
     allow_bridgeless: bool = False
     """Accept a renderer that can never bridge, so that every turn is rendered in full."""
     store: Literal["memory"] = "memory"
-    """Where turns are kept."""
+    """Where turns are kept: `memory`, as long as the process."""
     host: str = "127.0.0.1"
+    """Address to listen on; beyond loopback a key is needed."""
     port: int = Field(default=8080, ge=0, le=65535)
-    """0 takes a free one; the ready line says which."""
+    """Port to listen on; 0 takes a free one, and the ready line says which."""
     agent_key: SecretStr | None = None
-    """Opens the agents' routes."""
+    """Key that opens the agents' routes."""
     admin_key: SecretStr | None = None
-    """Opens every route."""
+    """Key that opens every route."""
     insecure: bool = False
     """Serve beyond loopback without a key."""
     max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
@@ -45,10 +46,10 @@ class Settings(BaseSettings):
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
 
-    @property
-    def renderer_model_name(self) -> str:
-        """The name that renderers are matched on."""
-        return self.model_name or self.model
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:

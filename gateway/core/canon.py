@@ -65,10 +65,9 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
     state = blake2b(digest, digest_size=16)
     fields = [message.role, message.content, message.tool_call_id]
     if message.role == "assistant":
-        fields += [
-            message.reasoning,
-            *(part for call in message.tool_calls for part in (call.id, call.name, call.arguments)),
-        ]
+        fields.append(message.reasoning)
+        for call in message.tool_calls:
+            fields += [call.id, call.name, call.arguments]
     for value in fields:
         data = b"" if value is None else b"=" + value.encode("utf-8", "surrogatepass")
         state.update(len(data).to_bytes(8, "big") + data)
@@ -77,9 +76,8 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
 
 def gist(message: Message) -> bytes:
     """A digest of what clients keep of an assistant message: its stripped text and the names of its calls."""
-    return extend_digest(
-        EMPTY, Message("user", "\0".join([message.content.strip(), *(c.name for c in message.tool_calls)]))
-    )
+    said = [message.content.strip(), *(call.name for call in message.tool_calls)]
+    return extend_digest(EMPTY, Message("user", "\0".join(said)))
 
 
 def accepted_differences(recorded: Message, replayed: Message) -> tuple[str, ...] | None:

@@ -12,78 +12,14 @@ leaves no trace.
 Mutable state: `Ledger._turns`, `_anchors` and `_said`, all written by `Ledger._add` only.
 """
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from gateway.core.canon import EMPTY, Root, accepted_differences, extend_digest, gist, root_of, split_system
-from gateway.core.types import Completion, How, Message, Status, TurnRequest, token_ids
+from gateway.core.turn import Prompt, Turn
+from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
-
-if TYPE_CHECKING:
-    from gateway.core.prompt import Prompt
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """One sampled completion, stored as what it added to the turn before."""
-
-    id: str
-    root: Root
-    parent: "Turn | None"
-    """The turn that the agent's history continues; ``None`` starts a branch."""
-    base: "Turn | None"
-    """The turn whose ids this prompt starts with: the parent when bridged, ``None`` when rendered."""
-    new_messages: tuple[Message, ...]
-    """The messages since the parent's answer; from the beginning where there is no parent."""
-    prompt_delta: "array[int]"
-    """Prompt ids after the base's prompt and completion."""
-    prompt_length: int
-    """Length ``P`` of the whole prompt."""
-    completion: Completion
-    message: Message
-    """The answer as the client saw it."""
-    status: Status
-    reason: str | None
-    """Why the prompt was rendered; ``None`` when bridged."""
-    differences: frozenset[str]
-    """How the replayed history differed from the record, by kind."""
-    flags: tuple[str, ...]
-    """What was odd about the answer, such as a malformed tool call."""
-    engine: str
-    rank: int
-    thinking_retention: str | None = None
-    """Which reasoning of earlier turns the renderer keeps in its prompts; ``None`` when it does not say."""
-
-    @property
-    def how(self) -> How:
-        """Whether the prompt extends the base's ids or was rendered in full."""
-        return "rendered" if self.base is None else "bridged"
-
-    def segment(self) -> "list[Turn]":
-        """The turns from the last full render down to this one; each prompt extends the one before."""
-        return list(_upwards(self, lambda turn: turn.base))[::-1]
-
-    def prompt_ids(self) -> "array[int]":
-        """The whole prompt; shape ``(P,)``. Costs its length."""
-        *before, last = self.segment()
-        ids = token_ids()
-        for turn in before:
-            ids += turn.prompt_delta + turn.completion.ids
-        return ids + last.prompt_delta
-
-    def branch(self) -> "list[Turn]":
-        """The turns from the branch's first to this one."""
-        return list(_upwards(self, lambda turn: turn.parent))[::-1]
-
-
-def _upwards(turn: Turn, step: Callable[[Turn], Turn | None]) -> Iterator[Turn]:
-    node: Turn | None = turn
-    while node is not None:
-        yield node
-        node = step(node)
 
 
 @dataclass(slots=True)
@@ -125,20 +61,13 @@ class Ledger:
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
         root = root_of(request)
-        system, messages = split_system(request.messages)
+        _, messages = split_system(request.messages)
         match = self._match(root, messages)
-        new = tuple(messages[match.length :])
-        return PendingTurn(
-            ledger=self,
-            request=request,
-            root=root,
-            parent=match.turn,
-            new_messages=new if match.turn else (*system, *new),
-            differences=match.differences,
-            unbridgeable=self._why_not(root, messages, match),
-        )
+        new = messages[match.length :] if match.turn else request.messages
+        reason = self._why_not(root, messages, match)
+        return PendingTurn(self, request, root, match.turn, tuple(new), len(messages), match.differences, reason)
 
-    def _match(self, root: Root, messages: Sequence[Message]) -> _Match:
+    def _match(self, root: Root, messages: Messages) -> _Match:
         """Walk all branches of `root` at once, message by message, and keep the deepest answer met.
 
         A state is a match so far and the digest of the messages since. Costs O(messages) digests; states
@@ -168,7 +97,7 @@ class Ledger:
                 break
         return best
 
-    def _why_not(self, root: Root, messages: Sequence[Message], match: _Match) -> str | None:
+    def _why_not(self, root: Root, messages: Messages, match: _Match) -> str | None:
         """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may."""
         rest = messages[match.length :]
         answer = next((i for i, message in enumerate(rest) if message.role == "assistant"), None)
@@ -182,18 +111,15 @@ class Ledger:
             return "first_turn"
         return self._changed_above(root, messages, match) or self._why_unknown(root, match, rest[:answer], rest[answer])
 
-    def _changed_above(self, root: Root, messages: Sequence[Message], match: _Match) -> str | None:
+    def _changed_above(self, root: Root, messages: Messages, match: _Match) -> str | None:
         """What differs above the messages from a lineage that knows more of them."""
         lineages = dict.fromkeys(other for other, turn in self._anchors if turn is None and other != root)
-        known = max(
-            ((self._match(other, messages).length, other) for other in lineages), key=itemgetter(0), default=None
-        )
-        if known is None or known[0] <= match.length:
-            return None
-        parts = ("model", "template_kwargs", "tools", "system")
-        return next(f"{part}_changed" for part in parts if getattr(known[1], part) != getattr(root, part))
+        known = [(self._match(other, messages).length, other) for other in lineages]
+        length, deepest = max(known, key=itemgetter(0), default=(0, root))
+        changed = (part for part in ("model", "template_kwargs", "tools", "system") if length > match.length)
+        return next((f"{part}_changed" for part in changed if getattr(deepest, part) != getattr(root, part)), None)
 
-    def _why_unknown(self, root: Root, match: _Match, before: Sequence[Message], answer: Message) -> str:
+    def _why_unknown(self, root: Root, match: _Match, before: Messages, answer: Message) -> str:
         """Whose words an unmatched assistant message are: ours in another place, ours rewritten, or foreign."""
         depth = self._said.get(gist(answer))
         if depth is not None:
@@ -217,11 +143,7 @@ class Ledger:
             if message.role == "assistant":
                 anchor.foreign.add(digest)
         anchor.turns.setdefault(digest, []).append(turn)
-        self._said[gist(turn.message)] = self._depth(turn)
-
-    def _depth(self, turn: Turn) -> int:
-        branch = turn.branch()
-        return sum(len(node.new_messages) + 1 for node in branch) - 1 - len(split_system(branch[0].new_messages)[0])
+        self._said[gist(turn.message)] = turn.depth
 
 
 def _preferred(matched: Sequence[_Match]) -> _Match:
@@ -246,6 +168,7 @@ class PendingTurn:
     root: Root
     parent: Turn | None
     new_messages: tuple[Message, ...]
+    depth: int
     differences: frozenset[str]
     unbridgeable: str | None
     """Why the prompt must be rendered, where the history alone tells; ``None`` when a bridge may be tried."""
@@ -260,54 +183,39 @@ class PendingTurn:
         recorded = [message for turn in turns for message in (*turn.new_messages, turn.message)]
         return self._in_own_words([*recorded, *self.new_messages])
 
-    def _in_own_words(self, messages: Sequence[Message]) -> list[Message]:
+    def _in_own_words(self, messages: Messages) -> list[Message]:
         """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
         calls = [call for turn in (self.parent.branch() if self.parent else ()) for call in turn.message.tool_calls]
         own = {call.id: call.own_id for call in calls if call.own_id is not None}
         return [_translated(message, own) for message in messages] if own else list(messages)
 
-    def seal(
-        self,
-        *,
-        turn_id: str,
-        prompt: "Prompt",
-        completion: Completion,
-        message: Message,
-        status: Status,
-        flags: tuple[str, ...],
-        engine: str,
-        rank: int,
-        thinking_retention: str | None = None,
-    ) -> Turn:
+    def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
         """The record of this turn, not yet part of the ledger.
 
         Raises:
-            LedgerError: the prompt claims a base other than the parent, or is shorter than its base.
+            LedgerError: the prompt claims a base other than the parent, or is no longer than its base.
         """
-        known = 0
-        if prompt.base is not None:
-            known = prompt.base.prompt_length + len(prompt.base.completion.ids)
-        if (prompt.base is not None and prompt.base is not self.parent) or len(prompt.ids) <= known:
+        base = prompt.base
+        known = base.prompt_length + len(base.completion.ids) if base else 0
+        if base not in (None, self.parent) or len(prompt.ids) <= known:
             raise LedgerError(f"a prompt of {len(prompt.ids)} ids does not extend the {known} ids of its base")
         return Turn(
             id=turn_id,
             root=self.root,
             parent=self.parent,
-            base=prompt.base,
+            base=base,
             new_messages=self.new_messages,
+            depth=self.depth,
             prompt_delta=token_ids(prompt.ids[known:]),
             prompt_length=len(prompt.ids),
             completion=completion,
-            message=message,
-            status=status,
+            message=answer.message,
             reason=prompt.reason,
             differences=self.differences,
-            flags=flags,
-            engine=engine,
-            rank=rank,
-            thinking_retention=thinking_retention,
+            flags=answer.flags,
+            origin=origin,
         )
 
     def commit(self, turn: Turn) -> None:
-        """Make a sealed turn visible. An aborted turn is kept, but nothing ever extends it."""
+        """Make a sealed turn visible."""
         self.ledger._add(turn)

@@ -6,40 +6,21 @@ and a failure counts as no bridge at all. Rendering in full is always right for 
 new segment, since the ids before may come out differently from those that were sampled.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from gateway.core.ledger import PendingTurn, Turn
-from gateway.core.types import FinishReason, JsonObject, Message
+from gateway.core.ledger import PendingTurn
+from gateway.core.turn import Prompt
+from gateway.core.types import FinishReason, Messages, Tools
 
 
 class MessageRenderer(Protocol):
     """What building a prompt needs of a renderer, in our own types."""
 
-    def render(self, messages: Sequence[Message], tools: Sequence[JsonObject]) -> list[int]:
+    def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
 
-    def bridge(
-        self,
-        prompt_ids: list[int],
-        completion_ids: list[int],
-        new_messages: Sequence[Message],
-        tools: Sequence[JsonObject],
-    ) -> list[int] | None:
+    def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as an extension of the last turn; ``None`` when that cannot be proven."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the engine is asked to continue, and where it comes from."""
-
-    ids: list[int]
-    """The whole prompt; shape ``(P,)``."""
-    base: Turn | None
-    """The turn whose prompt and completion `ids` start with; ``None`` when rendered in full."""
-    reason: str | None
-    """Why it was rendered; ``None`` when bridged."""
 
 
 def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:

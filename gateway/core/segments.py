@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.core.ledger import Turn
+from gateway.core.turn import Turn
 from gateway.core.types import float32s, token_ids
 
 

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -11,6 +11,7 @@ from gateway.errors import LedgerError
 
 Role = Literal["system", "user", "assistant", "tool"]
 JsonObject = Mapping[str, object]
+Tools = Sequence[JsonObject]
 How = Literal["bridged", "rendered"]
 Status = Literal["complete", "aborted"]
 
@@ -61,6 +62,28 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
+
+
+Messages = Sequence[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A completion as the client sees it."""
+
+    message: Message
+    flags: tuple[str, ...] = ()
+    """What was odd about it, such as a malformed tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a completion comes from, and under which rule its prompt was built."""
+
+    engine: str
+    rank: int
+    thinking_retention: str | None = None
+    """Which reasoning of earlier turns the renderer keeps in its prompts; ``None`` when it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +162,14 @@ class Completion:
             raise LedgerError("a logprob must be a finite number at or below zero")
         position = 0
         for span in self.spans:
-            if span.start != position or span.end <= position:
-                break
+            if not span.start == position < span.end:
+                raise LedgerError(f"version spans overlap, leave a gap or are empty: {self.spans}")
             position = span.end
         if position != len(self.ids):
-            raise LedgerError(f"version spans do not tile {len(self.ids)} ids: {self.spans}")
+            raise LedgerError(f"version spans end at {position}, not at {len(self.ids)} ids")
 
     def head(self, length: int) -> "Completion":
         """The first `length` ids with their evidence; what was sampled beyond is discarded."""
-        spans = tuple(
-            VersionSpan(span.version, span.start, min(span.end, length), span.source)
-            for span in self.spans
-            if span.start < length
-        )
+        kept = [span for span in self.spans if span.start < length]
+        spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
         return Completion(self.ids[:length], self.logprobs[:length], self.finish_reason, spans)

@@ -1,13 +1,15 @@
 """One vLLM server, spoken to over HTTP."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 import orjson
 
-from gateway.errors import EngineProtocolError, EngineUnavailable
+from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire import generate
 from gateway.wire.sse import SSEDecoder
 
@@ -27,17 +29,16 @@ class Engine:
         self._connect_timeout_s = connect_timeout_s
         self._session: aiohttp.ClientSession | None = None
         self.max_model_len: int | None = None
-        """Longest prompt and completion together, in tokens, as the server last said; ``None`` before that."""
+        """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
+        self.trouble = ""
+        """Why it last did not answer."""
 
     async def open(self) -> None:
         """Make the connection pool; needs a running event loop."""
         # No connector limit: the pool above decides how many turns an engine gets.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
         self._session = aiohttp.ClientSession(
-            connector=connector,
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[_trace()],
+            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[_trace()]
         )
 
     async def close(self) -> None:
@@ -45,17 +46,17 @@ class Engine:
         if self._session is not None:
             await self._session.close()
 
-    async def refresh(self) -> int:
-        """Ask the server for its models; return the length of its context in tokens."""
-        status, body = await self.get("/v1/models")
-        if status != 200:
-            raise generate.decode_error(status, body)
+    async def refresh(self) -> None:
+        """Ask the server for its models, and so for the length of its context."""
         try:
-            lengths = [model["max_model_len"] for model in orjson.loads(body)["data"]]
-            self.max_model_len = min(length for length in lengths if isinstance(length, int))
+            status, body = await self.get("/v1/models")
+            if status != 200:
+                raise generate.decode_error(status, body)
+            self.max_model_len = min(model["max_model_len"] for model in orjson.loads(body)["data"])
+        except GatewayError as error:
+            self.trouble = error.message
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise EngineProtocolError(f"{self.url}/v1/models does not say max_model_len: is this a vLLM?") from None
-        return self.max_model_len
+            self.trouble = f"{self.url}/v1/models does not say max_model_len: is this a vLLM?"
 
     async def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of a small GET."""
@@ -82,57 +83,34 @@ class Engine:
 
     @asynccontextmanager
     async def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        data: bytes | None = None,
-        headers: dict[str, str] | None = None,
-        total_s: float | None = None,
+        self, method: str, path: str, *, total_s: float | None = None, **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`."""
+        """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`.
+
+        A pooled connection that the server closed meanwhile is tried once more: that failure comes before any
+        byte of an answer, so nothing has been sampled that could be lost.
+        """
+        if self._session is None:
+            raise EngineUnavailable(f"the engine at {self.url} is not open")
         limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
+        trail: set[str] = set()
+        send = partial(
+            self._session.request, method, self.url + path, timeout=limits, trace_request_ctx=trail, **options
+        )
         try:
-            response = await self._send(method, path, data=data, headers=headers, limits=limits)
             try:
+                response = await send()
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if _REUSED not in trail:
+                    raise
+                response = await send()
+            with closing(response):
                 yield response
-            finally:
-                response.close()
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
             reason = str(error) or type(error).__name__
             raise EngineUnavailable(
-                f"the engine at {self.url} could not be reached, or dropped the call: {reason}"
+                f"the engine at {self.url} did not answer, or dropped the call: {reason}"
             ) from error
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        data: bytes | None,
-        headers: dict[str, str] | None,
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        """The answer's head. A pooled connection that the server closed meanwhile is tried once more.
-
-        That failure comes before any byte of an answer, so nothing has been sampled that could be lost.
-        """
-        session = self._session
-        if session is None:
-            raise EngineUnavailable(f"the engine at {self.url} is not open")
-        trail: set[str] = set()
-
-        async def send() -> aiohttp.ClientResponse:
-            return await session.request(
-                method, self.url + path, data=data, headers=headers, timeout=limits, trace_request_ctx=trail
-            )
-
-        try:
-            return await send()
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            if _REUSED not in trail:
-                raise
-        return await send()
 
 
 def _trace() -> aiohttp.TraceConfig:

@@ -9,13 +9,9 @@ import structlog
 def configure() -> None:
     """Send structlog and the standard library's warnings to standard error, one JSON object a line."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format='{"event": "%(name)s: %(message)s"}')
+    steps = structlog.processors
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
+        processors=[steps.add_log_level, steps.TimeStamper("iso"), steps.format_exc_info, steps.JSONRenderer()],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

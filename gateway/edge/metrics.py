@@ -2,7 +2,9 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_DURATION_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+from gateway.core.turn import Turn
+
+_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
 class Metrics:
@@ -10,35 +12,30 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.turns = Counter(
-            "gateway_turns", "Recorded turns, complete or aborted.", ["status"], registry=self.registry
-        )
-        self.prompts = Counter(
-            "gateway_prompts",
-            "Prompts sent to an engine, bridged or rendered, and why rendered.",
-            ["how", "reason"],
-            registry=self.registry,
-        )
-        self.differences = Counter(
-            "gateway_message_differences",
-            "Turns whose replayed history differed from the record in an accepted way, by kind.",
-            ["kind"],
-            registry=self.registry,
-        )
-        self.tokens = Counter(
-            "gateway_tokens", "Prompt and completion tokens of recorded turns.", ["type"], registry=self.registry
-        )
-        self.errors = Counter("gateway_errors", "Error answers, by code.", ["code"], registry=self.registry)
-        self.in_flight = Gauge(
-            "gateway_turns_in_flight", "Turns that hold an engine.", ["engine"], registry=self.registry
-        )
-        self.sessions = Gauge("gateway_sessions", "Sessions with at least one turn.", registry=self.registry)
-        self.turn_duration = Histogram(
-            "gateway_turn_duration_seconds",
-            "Time from the request to the recorded turn.",
-            buckets=_DURATION_BUCKETS_S,
-            registry=self.registry,
-        )
+        self.turns = self._counter("turns", "Recorded turns, complete or aborted.", "status")
+        self.prompts = self._counter("prompts", "Prompts, bridged or rendered, and why rendered.", "how", "reason")
+        self.differences = self._counter("message_differences", "Turns with an accepted difference, by kind.", "kind")
+        self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
+        self.errors = self._counter("errors", "Error answers, by code.", "code")
+        self.in_flight = self._gauge("turns_in_flight", "Turns that hold an engine.", "engine")
+        self.sessions = self._gauge("sessions", "Sessions with at least one turn.")
+        about = "Time from the request to the recorded turn."
+        self.duration = Histogram("gateway_turn_duration_seconds", about, buckets=_BUCKETS_S, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"gateway_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"gateway_{name}", text, labels, registry=self.registry)
+
+    def count(self, turn: Turn) -> None:
+        """Count one recorded turn."""
+        self.turns.labels(status=turn.status).inc()
+        self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
+        self.tokens.labels(type="prompt").inc(turn.prompt_length)
+        self.tokens.labels(type="completion").inc(len(turn.completion.ids))
+        for kind in turn.differences:
+            self.differences.labels(kind=kind).inc()
 
     def text(self) -> bytes:
         """The exposition in Prometheus' text format."""

@@ -5,12 +5,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from aiohttp import web
 
-from gateway.core.ledger import Turn
 from gateway.core.segments import rows
+from gateway.core.turn import Turn
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
@@ -94,7 +95,7 @@ class Server:
     async def models(self, _request: web.Request) -> web.Response:
         """An engine's own list of models."""
         status, body = await self.deps.backends.relay("/v1/models")
-        return web.Response(status=status, body=body, content_type="application/json")
+        return _json(body, status=status)
 
     async def chat_completions(self, request: web.Request) -> web.Response:
         """One turn in OpenAI's chat dialect."""
@@ -103,28 +104,24 @@ class Server:
     async def trajectories(self, request: web.Request) -> web.Response:
         """The session as training rows."""
         session = self.sessions.get(request.match_info["sid"])
-        page = encode_page(
-            rows(session.ledger.turns), request.query.get("cursor"), PAGE_ROWS, lambda row: row_object(session.id, row)
-        )
-        return web.Response(body=page, content_type="application/json")
+        encode_row = partial(row_object, session.id)
+        return _json(encode_page(rows(session.ledger.turns), request.query.get("cursor"), PAGE_ROWS, encode_row))
 
     async def turns(self, request: web.Request) -> web.Response:
         """The session's turns, oldest first."""
         session = self.sessions.get(request.match_info["sid"])
-        page = encode_page(session.ledger.turns, request.query.get("cursor"), PAGE_TURNS, turn_object)
-        return web.Response(body=page, content_type="application/json")
+        return _json(encode_page(session.ledger.turns, request.query.get("cursor"), PAGE_TURNS, turn_object))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
-        asked = dialect.decode(await _body(request))
-        session_id = checked_session_id(
-            request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint or _new_id("s")
-        )
+        asked = dialect.decode(await request.read())
+        named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
+        session_id = checked_session_id(named or _new_id("s"))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
         call = TurnCall(session_id, asked, _new_id("turn"), request_id)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
         headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
         body = dialect.encode(turn, asked, created_s=int(time.time()))
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        return _json(body, headers=headers)
 
     async def _turn(self, call: TurnCall) -> Turn:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
@@ -140,8 +137,10 @@ class Server:
             return await handler(request)
         except GatewayError as error:
             return self._refusal(error)
+        except web.HTTPRequestEntityTooLarge as error:
+            return self._refusal(TooLarge(f"the body is over --max-body-bytes: {error.text}"))
         except web.HTTPException as error:
-            return self._refusal(_http_error(error))
+            return self._refusal(BadRequest(f"{error.reason}: no such route or method here", status=error.status))
         except Exception:
             log.exception("unexpected failure", path=request.path)
             return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
@@ -153,23 +152,11 @@ class Server:
             headers["Retry-After"] = str(_RETRY_AFTER_S)
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
-        return web.Response(
-            status=error.status, body=chat.encode_error(error), content_type="application/json", headers=headers
-        )
+        return _json(chat.encode_error(error), status=error.status, headers=headers)
 
 
-async def _body(request: web.Request) -> bytes:
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise TooLarge(f"the body is larger than this gateway takes (--max-body-bytes): {error.text}") from None
-
-
-def _http_error(error: web.HTTPException) -> GatewayError:
-    refusal = BadRequest(f"{error.reason}: this gateway has no such route or method")
-    refusal.status = error.status
-    refusal.code = error.reason.lower().replace(" ", "_")
-    return refusal
+def _json(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def _new_id(kind: str) -> str:

@@ -63,12 +63,7 @@ def checked_session_id(session_id: str) -> str:
             a word of ours.
     """
     segments = session_id.split("/")
-    if (
-        len(session_id) > _MAX_ID_CHARS
-        or not session_id.isprintable()
-        or {"", ".", ".."} & set(segments)
-        or "v1" in segments[1:-1]
-        or segments[-1] in _RESERVED
-    ):
+    refused = {"", ".", ".."} & set(segments) or "v1" in segments[1:-1] or segments[-1] in _RESERVED
+    if refused or len(session_id) > _MAX_ID_CHARS or not session_id.isprintable():
         raise BadRequest(f"{session_id[:80]!r} cannot be a session id", param="session_id")
     return session_id

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gateway.core.ledger import Turn
+from gateway.core.turn import Turn
 
 
 class Store(Protocol):

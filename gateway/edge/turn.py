@@ -17,17 +17,20 @@ from typing import TypeVar
 
 import structlog
 
-from gateway.core.ledger import PendingTurn, Turn
-from gateway.core.prompt import Prompt, build_prompt
-from gateway.core.types import Completion, FinishReason, Message, TurnRequest
-from gateway.edge.backends import Backends, Lease
+from gateway.core.ledger import PendingTurn
+from gateway.core.prompt import build_prompt
+from gateway.core.turn import Prompt, Turn
+from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
+from gateway.edge.backends import Backends
+from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.edge.sessions import Session
 from gateway.edge.store import Store
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.render.registry import Renderers
 from gateway.render.stops import find_stop
-from gateway.render.translator import Parsed, Translator
+from gateway.render.translator import Translator
+from gateway.wire.export import turn_object
 from gateway.wire.generate import Collector, encode_request
 
 T = TypeVar("T")
@@ -76,53 +79,44 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: build_prompt(translator, pending))
     collector = Collector()
-    lease: Lease | None = None
+    origin: Origin | None = None
     try:
-        async with deps.backends.lease(session.rank) as lease:
-            await _sample(call, prompt, translator, lease, collector)
-        completion = collector.completion()
-        completion, parsed = await deps.rendering(lambda: _read(translator, prompt, completion, request))
+        async with deps.backends.lease(session.rank) as engine:
+            origin = Origin(engine.url, 0, translator.thinking_retention)
+            await _sample(call, prompt, translator, engine, collector)
+        completion, answer = await deps.rendering(lambda: _read(translator, prompt, collector.completion(), request))
     except EngineProtocolError:
         raise  # an engine whose evidence fails once is not believed for the rest either
     except (asyncio.CancelledError, GatewayError):
         partial = collector.partial()
-        if partial is not None and lease is not None:
+        if partial is not None and origin is not None:
             call.sealed = True
-            aborted = _seal(call, pending, prompt, translator, lease, partial, Parsed(Message("assistant"), ()))
+            aborted = pending.seal(call.turn_id, prompt, partial, Answer(Message("assistant")), origin)
             await _record(call, session, deps, pending, aborted)
         raise
     call.sealed = True
-    turn = _seal(call, pending, prompt, translator, lease, completion, parsed)
+    turn = pending.seal(call.turn_id, prompt, completion, answer, origin)
     await _record(call, session, deps, pending, turn)
-    deps.metrics.turn_duration.observe(time.monotonic() - started_s)
+    deps.metrics.duration.observe(time.monotonic() - started_s)
     return turn
 
 
 def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps) -> None:
     """Refuse by length what no tokenizer could squeeze into the context, before it costs seconds to tokenize."""
     window = deps.backends.max_model_len
-    if window is None:
-        return
     characters = sum(len(message.content) for message in request.messages)
-    if characters > window * deps.renderers.longest_token_chars:
+    if window and characters > window * deps.renderers.longest_token_chars:
         raise ContextLengthExceeded(f"{characters} characters cannot fit into the model's context of {window} tokens")
 
 
-async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, lease: Lease, collector: Collector) -> None:
-    room = lease.max_model_len - len(prompt.ids)
+async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, engine: Engine, collector: Collector) -> None:
+    room = (engine.max_model_len or 0) - len(prompt.ids)
     if room < 1:
-        raise ContextLengthExceeded(
-            f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context of {lease.max_model_len}"
-        )
-    wanted = call.request.sampling.max_tokens
-    body = encode_request(
-        prompt.ids,
-        call.request,
-        max_tokens=room if wanted is None else min(wanted, room),
-        stop_token_ids=translator.stop_ids,
-    )
+        raise ContextLengthExceeded(f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context")
+    limit = min(call.request.sampling.max_tokens or room, room)
+    body = encode_request(prompt.ids, call.request, max_tokens=limit, stop_ids=translator.stop_ids)
     try:
-        async with aclosing(lease.engine.generate(body, request_id=call.request_id)) as payloads:
+        async with aclosing(engine.generate(body, request_id=call.request_id)) as payloads:
             async for payload in payloads:
                 collector.feed(payload)
     except EngineUnavailable:
@@ -130,42 +124,17 @@ async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, lease:
             raise
 
 
-def _read(
-    translator: Translator, prompt: Prompt, completion: Completion, request: TurnRequest
-) -> tuple[Completion, Parsed]:
+def _read(translator: Translator, prompt: Prompt, whole: Completion, request: TurnRequest) -> tuple[Completion, Answer]:
     """The completion up to its stop string, and the message that the client sees."""
-    ids = completion.ids.tolist()
+    ids = whole.ids.tolist()
     text_ids = ids[:-1] if ids[-1] in translator.stop_ids else ids
     stop = find_stop(translator.tokenizer, text_ids, request.sampling)
-    if stop is not None:
-        completion = replace(completion.head(stop.kept), finish_reason=FinishReason.STOP)
-        ids = stop.shown
-    parsed = translator.parse(ids, prompt.ids, request.tools, lambda: f"call_{secrets.token_hex(12)}")
-    if stop is not None and stop.cut:
-        parsed = replace(parsed, flags=(*parsed.flags, "stop_cut"))
-    return completion, parsed
-
-
-def _seal(
-    call: TurnCall,
-    pending: PendingTurn,
-    prompt: Prompt,
-    translator: Translator,
-    lease: Lease,
-    completion: Completion,
-    parsed: Parsed,
-) -> Turn:
-    return pending.seal(
-        turn_id=call.turn_id,
-        prompt=prompt,
-        completion=completion,
-        message=parsed.message,
-        status="aborted" if completion.finish_reason is FinishReason.ABORT else "complete",
-        flags=parsed.flags,
-        engine=lease.engine.url,
-        rank=lease.rank,
-        thinking_retention=translator.thinking_retention,
-    )
+    shown = stop.shown if stop else ids
+    answer = translator.parse(shown, prompt.ids, request.tools, lambda: f"call_{secrets.token_hex(12)}")
+    if stop is None:
+        return whole, answer
+    flags = (*answer.flags, "stop_cut") if stop.cut else answer.flags
+    return replace(whole.head(stop.kept), finish_reason=FinishReason.STOP), replace(answer, flags=flags)
 
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
@@ -173,25 +142,6 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     await deps.store.put(session.id, turn)
     pending.commit(turn)
     if turn.status == "complete":
-        session.rank = turn.engine
-    metrics = deps.metrics
-    metrics.turns.labels(status=turn.status).inc()
-    metrics.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
-    metrics.tokens.labels(type="prompt").inc(turn.prompt_length)
-    metrics.tokens.labels(type="completion").inc(len(turn.completion.ids))
-    for kind in turn.differences:
-        metrics.differences.labels(kind=kind).inc()
-    log.info(
-        "turn",
-        session_id=session.id,
-        turn_id=turn.id,
-        parent_id=turn.parent.id if turn.parent else None,
-        request_id=call.request_id,
-        status=turn.status,
-        how=turn.how,
-        reason=turn.reason,
-        prompt_tokens=turn.prompt_length,
-        completion_tokens=len(turn.completion.ids),
-        finish_reason=turn.completion.finish_reason.value,
-        engine=turn.engine,
-    )
+        session.rank = turn.origin.engine
+    deps.metrics.count(turn)
+    log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))

@@ -7,11 +7,6 @@ from gateway.errors import BadRequest, ConfigError
 from gateway.render.protocol import Renderer, Tokenizer
 
 
-def knows(model_name: str) -> bool:
-    """Whether the package has a renderer made for exactly this model."""
-    return model_name in _package().base.MODEL_RENDERER_MAP
-
-
 def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, template_kwargs: JsonObject) -> Renderer:
     """The renderer for `tokenizer.name_or_path`; the package's template fallback for a model it does not know.
 

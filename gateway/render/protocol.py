@@ -8,42 +8,29 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 MessageDict = dict[str, object]
+MessageDicts = list[MessageDict]
 
 
 class ParsedCall(Protocol):
-    """One tool call as the renderer found it, well formed or not."""
+    """One tool call as the renderer found it; may also carry ``raw``, ``status``, ``token_span`` and ``id``."""
 
-    @property
-    def name(self) -> str | None:
-        """The function's name, if one could be read."""
-
-    @property
-    def arguments(self) -> object:
-        """A dictionary, or JSON text."""
+    name: str | None
+    arguments: object
+    """A dictionary, or JSON text."""
 
 
 class ParsedResponse(Protocol):
     """A completion as a message."""
 
-    @property
-    def content(self) -> str | None:
-        """The text outside reasoning and calls."""
-
-    @property
-    def reasoning_content(self) -> str | None:
-        """The reasoning, if there was any."""
-
-    @property
-    def tool_calls(self) -> Sequence[ParsedCall]:
-        """The calls in order; each may carry ``raw``, ``status``, ``token_span`` and ``id``."""
+    content: str | None
+    reasoning_content: str | None
+    tool_calls: Sequence[ParsedCall]
 
 
 class TokenHolder(Protocol):
     """A result that carries its ids beside other things."""
 
-    @property
-    def token_ids(self) -> Sequence[int]:
-        """The ids."""
+    token_ids: Sequence[int]
 
 
 @runtime_checkable
@@ -51,11 +38,7 @@ class Renderer(Protocol):
     """Token ids for messages, and a message for token ids."""
 
     def render_ids(
-        self,
-        messages: list[MessageDict],
-        *,
-        tools: list[MessageDict] | None = None,
-        add_generation_prompt: bool = False,
+        self, messages: MessageDicts, *, tools: MessageDicts | None = None, add_generation_prompt: bool = False
     ) -> Sequence[int]:
         """The ids of a history; with `add_generation_prompt`, up to where the model's answer begins."""
 
@@ -69,9 +52,9 @@ class Renderer(Protocol):
         self,
         previous_prompt_ids: list[int],
         previous_completion_ids: list[int],
-        new_messages: list[MessageDict],
+        new_messages: MessageDicts,
         *,
-        tools: list[MessageDict] | None = None,
+        tools: MessageDicts | None = None,
     ) -> Sequence[int] | TokenHolder | None:
         """The next prompt: ``previous_prompt_ids + previous_completion_ids`` and then the new messages.
 

@@ -8,14 +8,14 @@ every turn a segment of its own.
 import importlib
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 import orjson
 
 from gateway.core.canon import canonical_json
 from gateway.core.types import JsonObject, Message
-from gateway.errors import BadRequest, ConfigError
+from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render import prime
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.translator import Translator
@@ -56,32 +56,21 @@ def load_tokenizer(path: str, name: str) -> Tokenizer:
 
 
 def resolve(
-    spec: str,
-    tokenizer: Tokenizer,
-    *,
-    thinking_retention: str,
-    allow_bridgeless: bool,
-    injected: Renderer | None = None,
+    spec: str, tokenizer: Tokenizer, injected: Renderer | None, *, retention: str, bridgeless_ok: bool
 ) -> tuple[Renderers, list[str]]:
     """The renderers for ``--renderer`` `spec`, and what an operator should know about them.
 
     `injected` comes before `spec`: a renderer object of the caller's own.
 
     Raises:
-        ConfigError: there is none for this model, or it can never bridge and `allow_bridgeless` is not set.
+        ConfigError: there is none for this model, or it can never bridge and `bridgeless_ok` is not set.
     """
     notes = []
     if injected is not None or ":" in spec:
-        make = _only(Translator(injected or _from_factory(spec, tokenizer), tokenizer))
+        make = partial(_fixed, Translator(injected or _from_factory(spec, tokenizer), tokenizer))
     elif spec in ("auto", "prime"):
-        if not prime.knows(tokenizer.name_or_path) and not allow_bridgeless:
-            raise ConfigError(
-                f"no renderer is known for model {tokenizer.name_or_path!r}: name the model it was made from with "
-                "--model-name, bring one with --renderer module:factory, or render every turn in full with "
-                "--allow-bridgeless"
-            )
-        make = _prime(tokenizer, None if thinking_retention == "template" else thinking_retention)
-        kept, own = (made({}).thinking_retention for made in (make, _prime(tokenizer, None)))
+        make = partial(_prime, tokenizer, None if retention == "template" else retention)
+        kept, own = make({}).thinking_retention, _prime(tokenizer, None, {}).thinking_retention
         if kept != own:
             notes.append(
                 f"thinking_retention {kept!r}: earlier reasoning stays in the prompt, though the template of "
@@ -90,7 +79,10 @@ def resolve(
     else:
         raise ConfigError(f"--renderer {spec}: must be auto, prime or module:factory")
     renderers = Renderers(tokenizer, make)
-    return renderers, notes + _try_out(renderers, allow_bridgeless=allow_bridgeless)
+    try:
+        return renderers, notes + _try_out(renderers, bridgeless_ok=bridgeless_ok)
+    except RendererError as error:
+        raise ConfigError(f"--renderer {spec} does not work for {tokenizer.name_or_path!r}: {error.message}") from error
 
 
 def _from_factory(spec: str, tokenizer: Tokenizer) -> Renderer:
@@ -100,49 +92,38 @@ def _from_factory(spec: str, tokenizer: Tokenizer) -> Renderer:
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"--renderer {spec}: {error}") from error
     if not isinstance(renderer, Renderer):
-        raise ConfigError(
-            f"--renderer {spec}: {type(renderer).__name__} lacks methods of gateway.render.protocol.Renderer"
-        )
+        raise ConfigError(f"--renderer {spec}: {type(renderer).__name__} is no gateway.render.protocol.Renderer")
     return renderer
 
 
-def _only(translator: Translator) -> Callable[[JsonObject], Translator]:
-    def make(template_kwargs: JsonObject) -> Translator:
-        if template_kwargs:
-            raise BadRequest("this gateway's renderer takes no chat_template_kwargs", param="chat_template_kwargs")
-        return translator
-
-    return make
+def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
+    if template_kwargs:
+        raise BadRequest("this gateway's renderer takes no chat_template_kwargs", param="chat_template_kwargs")
+    return translator
 
 
-def _prime(tokenizer: Tokenizer, retention: str | None) -> Callable[[JsonObject], Translator]:
-    def make(template_kwargs: JsonObject) -> Translator:
-        renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
-        return Translator(renderer, tokenizer, thinking_retention=prime.retention_of(renderer))
-
-    return make
+def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
+    renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
+    return Translator(renderer, tokenizer, thinking_retention=prime.retention_of(renderer))
 
 
-def _try_out(renderers: Renderers, *, allow_bridgeless: bool) -> list[str]:
+def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
     """Bridge a small conversation both ways that it can go on; refuse a renderer that can do neither."""
-    translator = renderers.get({})
+    translator, name = renderers.get({}), renderers.tokenizer.name_or_path
     prompt = translator.render([Message("user", "?")], ())
     answer = [*renderers.tokenizer.encode("ok", add_special_tokens=False), translator.stop_ids[0]]
     known = prompt + answer
 
     def bridges(message: Message) -> bool:
-        bridged = translator.bridge(prompt, answer, [message], ())
-        return bridged is not None and bridged[: len(known)] == known
+        return (translator.bridge(prompt, answer, [message], ()) or [])[: len(known)] == known
 
-    after_user, after_tool = bridges(Message("user", "!")), bridges(Message("tool", "!", tool_call_id="call_0"))
-    name = renderers.tokenizer.name_or_path
-    if not (after_user or after_tool):
-        if not allow_bridgeless:
-            raise ConfigError(
-                f"the renderer for {name!r} can never bridge, so every turn would be tokenized anew: choose one that "
-                "can with --model-name or --renderer module:factory, or accept that with --allow-bridgeless"
-            )
-        return [f"the renderer for {name!r} never bridges: every turn is rendered in full and is a row of its own"]
-    if not after_user:
+    if bridges(Message("user", "!")):
+        return []
+    if bridges(Message("tool", "!", tool_call_id="call_0")):
         return [f"the renderer for {name!r} does not bridge user messages: each one starts a new row"]
-    return []
+    if bridgeless_ok:
+        return [f"the renderer for {name!r} never bridges: every turn is rendered in full and is a row of its own"]
+    raise ConfigError(
+        f"model {name!r} has no renderer that can bridge, so every turn would be tokenized anew: name the model it "
+        "was made from with --model-name, bring one with --renderer module:factory, or take it with --allow-bridgeless"
+    )

@@ -33,8 +33,7 @@ def find_stop(tokenizer: Tokenizer, ids: Sequence[int], sampling: Sampling) -> S
         return None
     floor = len(tokenizer.decode(ids[: sampling.min_tokens or 0]))
     text = tokenizer.decode(ids)
-    ends = {stop: _end(text, stop, floor) for stop in sampling.stop}
-    found = {stop: end for stop, end in ends.items() if end is not None}
+    found = {stop: end for stop in sampling.stop if (end := _end(text, stop, floor)) is not None}
     if not found:
         return None
     stop, end = min(found.items(), key=lambda item: item[1])

@@ -7,10 +7,10 @@ ids and `Message` objects only.
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from gateway.core.types import JsonObject, Message, ToolCall, token_ids
+from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
 from gateway.render.protocol import MessageDict, ParsedCall, Renderer, Tokenizer
 
@@ -18,14 +18,6 @@ T = TypeVar("T")
 
 _DELIVERABLE = {"ok", "unknown_tool", None}
 """Parse states of calls that a client can be given; a call of an unknown tool is for the agent to answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A completion as a message, and what was odd about it."""
-
-    message: Message
-    flags: tuple[str, ...]
 
 
 class Translator:
@@ -43,39 +35,25 @@ class Translator:
         self.stop_ids = _ids(_guarded(renderer.get_stop_token_ids))
         self._parse_options = inspect.signature(renderer.parse_response).parameters.keys() & {"tools", "prompt_ids"}
 
-    def render(self, messages: Sequence[Message], tools: Sequence[JsonObject]) -> list[int]:
+    def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
-        result = _guarded(
-            lambda: self.renderer.render_ids(_dicts(messages), tools=_tools(tools), add_generation_prompt=True)
-        )
-        return _ids(result)
+        dicts = _dicts(messages)
+        return _ids(_guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
 
-    def bridge(
-        self,
-        prompt_ids: list[int],
-        completion_ids: list[int],
-        new_messages: Sequence[Message],
-        tools: Sequence[JsonObject],
-    ) -> list[int] | None:
+    def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""
-        result = _guarded(
-            lambda: self.renderer.bridge_to_next_turn(
-                prompt_ids, completion_ids, _dicts(new_messages), tools=_tools(tools)
-            )
-        )
+        step = self.renderer.bridge_to_next_turn
+        result = _guarded(step, prompt_ids, sampled, _dicts(new), tools=_tools(tools))
         return None if result is None else _ids(result)
 
-    def parse(
-        self, ids: list[int], prompt_ids: list[int], tools: Sequence[JsonObject], mint: Callable[[], str]
-    ) -> Parsed:
+    def parse(self, ids: list[int], prompt_ids: list[int], tools: Tools, mint: Callable[[], str]) -> Answer:
         """The message that a completion says. Tool calls get ids from `mint`.
 
         A call reaches the client only with a name and a strict JSON object as arguments. Whatever else the
         model wrote as a call is delivered as text, so that no answer is empty that was not sampled empty.
         """
         options = {"tools": _tools(tools), "prompt_ids": prompt_ids}
-        chosen = {name: options[name] for name in self._parse_options}
-        parsed = _guarded(lambda: self.renderer.parse_response(ids, **chosen))
+        parsed = _guarded(self.renderer.parse_response, ids, **{name: options[name] for name in self._parse_options})
         calls, broken = [], []
         for found in parsed.tool_calls or ():
             call = _call(found, mint)
@@ -90,7 +68,7 @@ class Translator:
             text = self.tokenizer.decode([i for i in ids if i not in self.stop_ids])
             message = replace(message, content=text)
             flags = ("unparsed",) if text.strip() else flags
-        return Parsed(message, flags)
+        return Answer(message, flags)
 
     def _text_of(self, call: ParsedCall, ids: list[int]) -> str:
         span = getattr(call, "token_span", None)
@@ -119,31 +97,27 @@ def _strict_object(arguments: object) -> str | None:
     return text
 
 
-def _dicts(messages: Sequence[Message]) -> list[MessageDict]:
+def _dicts(messages: Messages) -> list[MessageDict]:
     return [_dict(message) for message in messages]
 
 
 def _dict(message: Message) -> MessageDict:
-    result: MessageDict = {"role": message.role, "content": message.content}
-    if message.reasoning is not None:
-        result["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        result["tool_calls"] = [
-            {
-                "id": call.own_id or call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
-            }
-            for call in message.tool_calls
-        ]
-    for key in ("tool_call_id", "name"):
-        value = getattr(message, key)
-        if value is not None:
-            result[key] = value
-    return result
+    calls = [{"id": c.own_id or c.id, "type": "function", "function": _function(c)} for c in message.tool_calls]
+    optional = {
+        "reasoning_content": message.reasoning,
+        "tool_calls": calls or None,
+        "tool_call_id": message.tool_call_id,
+        "name": message.name,
+    }
+    given = {key: value for key, value in optional.items() if value is not None}
+    return {"role": message.role, "content": message.content, **given}
 
 
-def _tools(tools: Sequence[JsonObject]) -> list[MessageDict] | None:
+def _function(call: ToolCall) -> MessageDict:
+    return {"name": call.name, "arguments": call.arguments or "{}"}
+
+
+def _tools(tools: Tools) -> list[MessageDict] | None:
     return [dict(tool) for tool in tools] or None
 
 
@@ -158,8 +132,8 @@ def _ids(result: object) -> list[int]:
     return list(ids)
 
 
-def _guarded(call: Callable[[], T]) -> T:
+def _guarded(call: Callable[..., T], *arguments: object, **options: object) -> T:
     try:
-        return call()
+        return call(*arguments, **options)
     except Exception as error:
         raise RendererError(f"the renderer failed: {type(error).__name__}: {error}") from error

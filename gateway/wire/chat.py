@@ -1,22 +1,18 @@
 """OpenAI's chat completions: the body an agent sends, and the answer it gets."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 import orjson
 
-from gateway.core.ledger import Turn
+from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
 from gateway.errors import GatewayError, MultimodalUnsupported
 from gateway.wire.fields import Fields, parse_object
 
-_ROLES: Mapping[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-}
+_ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_TEXT_PARTS = {"text", "input_text", "output_text"}
 _MAX_STOP_STRINGS = 4  # what vLLM takes
 
 
@@ -38,7 +34,7 @@ def decode(body: bytes) -> TurnRequest:
         sampling=_sampling(fields),
         template_kwargs=fields.mapping("chat_template_kwargs"),
         priority=fields.integer("priority", -(2**63)),
-        cache_salt=_cache_salt(fields),
+        cache_salt=fields.text("cache_salt", 1, 1024),
         return_token_ids=fields.flag("return_token_ids"),
         session_hint=fields.text("session_id") or fields.text("prompt_cache_key"),
     )
@@ -93,26 +89,19 @@ def _sampling(fields: Fields) -> Sampling:
 def _logit_bias(fields: Fields) -> dict[str, float] | None:
     bias = Fields(fields.mapping("logit_bias"), "logit_bias.")
     values = {token: bias.number(token, -100, 100) for token in fields.mapping("logit_bias")}
-    if not all(token.isdecimal() for token in values):
+    if not all(token.isascii() and token.isdecimal() for token in values):
         raise fields.error("logit_bias", "must map token ids to numbers")
     return {token: value for token, value in values.items() if value is not None} or None
 
 
-def _cache_salt(fields: Fields) -> str | None:
-    salt = fields.text("cache_salt")
-    if salt is not None and not 1 <= len(salt) <= 1024:
-        raise fields.error("cache_salt", "must have between 1 and 1024 characters")
-    return salt
-
-
 def _message(fields: Fields) -> Message:
-    role = _ROLES.get(str(fields.raw("role")))
+    role = _ROLES.get(fields.text("role") or "")
     if role is None:
         raise fields.error("role", f"must be one of {', '.join(_ROLES)}")
     content = _content(fields)
     if role != "assistant":
         return Message(role, content, tool_call_id=fields.text("tool_call_id"), name=fields.text("name"))
-    reasoning = fields.text("reasoning_content") or fields.text("reasoning")
+    reasoning = fields.text("reasoning_content") or fields.text("reasoning") or None
     calls = tuple(_tool_call(call) for call in fields.objects("tool_calls"))
     return Message(role, content, reasoning=reasoning, tool_calls=calls)
 
@@ -122,16 +111,11 @@ def _content(fields: Fields) -> str:
     value = fields.raw("content")
     if value is None or isinstance(value, str):
         return value or ""
-    texts = []
-    for part in fields.objects("content"):
-        kind = part.text("type")
-        if kind not in ("text", "input_text", "output_text"):
-            raise MultimodalUnsupported(
-                f"{part.path}type {kind!s:.40} is not offered: this model's renderer takes text only",
-                param=f"{part.path}type",
-            )
-        texts.append(part.text("text") or "")
-    return "".join(texts)
+    parts = fields.objects("content")
+    for part in parts:
+        if part.text("type") not in _TEXT_PARTS:
+            raise MultimodalUnsupported(f"{part.path}type: this model takes text parts only", param=f"{part.path}type")
+    return "".join(part.text("text") or "" for part in parts)
 
 
 def _tool_call(fields: Fields) -> ToolCall:
@@ -139,11 +123,10 @@ def _tool_call(fields: Fields) -> ToolCall:
     name = function.text("name")
     if not name:
         raise function.error("name", "must be a non-empty string")
-    arguments = function.raw("arguments")
-    if isinstance(arguments, Mapping):  # some clients replay the parsed object
-        arguments = orjson.dumps(arguments).decode()
-    if arguments is not None and not isinstance(arguments, str):
-        raise function.error("arguments", "must be a JSON text")
+    if isinstance(function.raw("arguments"), Mapping):  # some clients replay the parsed object
+        arguments: str | None = orjson.dumps(function.mapping("arguments")).decode()
+    else:
+        arguments = function.text("arguments")
     return ToolCall(id=fields.text("id") or "", name=name, arguments=arguments or "")
 
 
@@ -155,7 +138,7 @@ def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
     if turn.message.tool_calls:
         message["content"] = turn.message.content or None
         message["tool_calls"] = [_encoded_call(call) for call in turn.message.tool_calls]
-    sampled = turn.completion.ids
+    prompt, sampled = turn.prompt_length, turn.completion.ids
     choice: dict[str, object] = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(turn)}
     answer: dict[str, object] = {
         "id": f"chatcmpl-{turn.id}",
@@ -163,11 +146,7 @@ def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
         "created": created_s,
         "model": request.model or "",
         "choices": [choice],
-        "usage": {
-            "prompt_tokens": turn.prompt_length,
-            "completion_tokens": len(sampled),
-            "total_tokens": turn.prompt_length + len(sampled),
-        },
+        "usage": {"prompt_tokens": prompt, "completion_tokens": len(sampled), "total_tokens": prompt + len(sampled)},
     }
     if request.return_token_ids:
         choice["token_ids"] = sampled.tolist()

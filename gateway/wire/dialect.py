@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gateway.core.ledger import Turn
+from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.errors import GatewayError
 

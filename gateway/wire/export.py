@@ -1,12 +1,13 @@
 """What a trainer reads: turns and rows as JSON, in pages."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TypeVar
 
 import orjson
 
-from gateway.core.ledger import Turn
 from gateway.core.segments import Row
+from gateway.core.turn import Turn
 from gateway.errors import BadRequest
 
 T = TypeVar("T")
@@ -14,9 +15,7 @@ T = TypeVar("T")
 PAGE_TURNS, PAGE_ROWS = 500, 20
 
 
-def encode_page(
-    items: Sequence[T], cursor: str | None, size: int, encode_item: Callable[[T], dict[str, object]]
-) -> bytes:
+def encode_page(items: Sequence[T], cursor: str | None, size: int, encode: Callable[[T], dict[str, object]]) -> bytes:
     """One page of a list that only ever grows at its end: ``{"data": […], "next": cursor or null}``.
 
     Raises:
@@ -26,7 +25,7 @@ def encode_page(
         raise BadRequest("cursor must be the `next` of an earlier page", param="cursor")
     start = int(cursor or 0)
     end = start + size
-    page = [encode_item(item) for item in items[start:end]]
+    page = [encode(item) for item in items[start:end]]
     return orjson.dumps({"data": page, "next": str(end) if end < len(items) else None})
 
 
@@ -41,15 +40,12 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "prompt_tokens": turn.prompt_length,
         "completion_tokens": len(turn.completion.ids),
         "finish_reason": turn.completion.finish_reason.value,
-        "engine": turn.engine,
-        "rank": turn.rank,
-        "policy_versions": [
-            {"version": span.version, "start": span.start, "end": span.end, "source": span.source}
-            for span in turn.completion.spans
-        ],
+        "engine": turn.origin.engine,
+        "rank": turn.origin.rank,
+        "policy_versions": [asdict(span) for span in turn.completion.spans],
         "differences": sorted(turn.differences),
         "flags": list(turn.flags),
-        "thinking_retention": turn.thinking_retention,
+        "thinking_retention": turn.origin.thinking_retention,
     }
 
 
@@ -61,7 +57,7 @@ def row_object(session_id: str, row: Row) -> dict[str, object]:
         "token_ids": row.token_ids.tolist(),
         "loss_mask": row.loss_mask.tolist(),
         "logprobs": row.logprobs.tolist(),
-        "thinking_retention": row.turns[-1].turn.thinking_retention,
+        "thinking_retention": row.turns[-1].turn.origin.thinking_retention,
         "turns": [
             {**turn_object(part.turn), "start": part.start, "end": part.end, "trained": part.trained}
             for part in row.turns

@@ -1,12 +1,14 @@
 """Typed reading of a JSON request: every ill value is an error that names its field."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeVar, cast
 
 import orjson
 
 from gateway.core.types import JsonObject
 from gateway.errors import BadRequest
+
+T = TypeVar("T")
 
 MAX_DEPTH = 64
 """Levels of nesting in tools and template arguments; far beyond any schema, far below Python's recursion limit."""
@@ -39,43 +41,37 @@ class Fields:
         """The value as it came; ``None`` when absent."""
         return self._values.get(name)
 
-    def text(self, name: str) -> str | None:
-        """A string."""
+    def _typed(self, name: str, kind: type[T], what: str) -> T | None:
         value = self.raw(name)
-        if value is None or isinstance(value, str):
+        if value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
             return value
-        raise self.error(name, "must be a string")
+        raise self.error(name, f"must be {what}")
+
+    def _within(self, name: str, value: T | None, low: float, high: float) -> T | None:
+        if isinstance(value, int | float) and not low <= value <= high:
+            raise self.error(name, f"must be between {low} and {high}")
+        return value
+
+    def text(self, name: str, shortest: int = 0, longest: int | None = None) -> str | None:
+        """A string, of `shortest` to `longest` characters."""
+        value = self._typed(name, str, "a string")
+        if value is not None and not shortest <= len(value) <= (longest or len(value)):
+            raise self.error(name, f"must have between {shortest} and {longest} characters")
+        return value
 
     def integer(self, name: str, low: int, high: int = 2**63 - 1) -> int | None:
         """A whole number between `low` and `high`, both included."""
-        value = self.raw(name)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self.error(name, "must be an integer")
-        if not low <= value <= high:
-            raise self.error(name, f"must be between {low} and {high}")
-        return value
+        return self._within(name, self._typed(name, int, "an integer"), low, high)
 
     def number(self, name: str, low: float, high: float) -> float | None:
         """A number between `low` and `high`, both included."""
         value = self.raw(name)
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self.error(name, "must be a number")
-        if not low <= value <= high:
-            raise self.error(name, f"must be between {low} and {high}")
-        return value
+        kind = int if isinstance(value, int) else float
+        return self._within(name, self._typed(name, kind, "a number"), low, high)
 
     def flag(self, name: str) -> bool:
         """A boolean; absent counts as false."""
-        value = self.raw(name)
-        if value is None:
-            return False
-        if not isinstance(value, bool):
-            raise self.error(name, "must be a boolean")
-        return value
+        return self._typed(name, bool, "a boolean") or False
 
     def mapping(self, name: str) -> JsonObject:
         """A JSON object, empty when absent, of no more than `MAX_DEPTH` levels."""
@@ -95,12 +91,7 @@ class Fields:
 
     def items(self, name: str) -> list[object]:
         """A list, empty when absent."""
-        value = self.raw(name)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            raise self.error(name, "must be a list")
-        return value
+        return self._typed(name, list, "a list") or []
 
     def nested(self, name: str, value: object) -> "Fields":
         """The fields of an object found at `name`."""
@@ -109,15 +100,6 @@ class Fields:
         return Fields(cast(JsonObject, value), f"{self.path}{name}.")
 
 
-def _too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for node in level
-            if isinstance(node, dict | list)
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return False
-    return True
+def _too_deep(value: object, allowed: int = MAX_DEPTH) -> bool:
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(children) and (not allowed or any(_too_deep(child, allowed - 1) for child in children))

@@ -10,61 +10,43 @@ come with a logprob of its own that can be evidence. What differs between versio
 - errors after the status line come as events inside a 200.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import orjson
 
-from gateway.core.types import UNKNOWN_VERSION, Completion, FinishReason, Sampling, TurnRequest, VersionSpan
-from gateway.core.types import float32s as _float32s
-from gateway.core.types import token_ids as _token_ids
-from gateway.errors import (
-    ContextLengthExceeded,
-    EngineProtocolError,
-    EngineRefused,
-    EngineUnavailable,
-    GatewayError,
-)
+from gateway import errors
+from gateway.core.types import UNKNOWN_VERSION, Completion, FinishReason, TurnRequest, VersionSpan, float32s, token_ids
+from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 
 MISSING_LOGPROB = -9999.0
 STREAM_INTERVAL_TOKENS = 8
 """Ids per event, where the engine can (0.27 and later): an event costs far more than an id."""
 
 _DONE = b"[DONE]"
+_SET_KEY = "the engine wants an API key: start the gateway with --engine-key"
 _ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
 
 
-def encode_request(
-    ids: Sequence[int], request: TurnRequest, *, max_tokens: int, stop_token_ids: Sequence[int]
-) -> bytes:
+def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int, stop_ids: Sequence[int]) -> bytes:
     """The body of one call for one completion of the prompt `ids`.
 
     The renderer's stop ids are left out under `ignore_eos`, which they would defeat. Special tokens stay in
     the engine's text, since that is the text in which it looks for stop strings.
     """
-    sampling = {
-        **_given(request.sampling),
-        "max_tokens": max_tokens,
-        "logprobs": 1,
-        "skip_special_tokens": False,
-        "stream_interval": STREAM_INTERVAL_TOKENS,
-    }
-    if stop_token_ids and not request.sampling.ignore_eos:
-        sampling["stop_token_ids"] = list(stop_token_ids)
-    body: dict[str, object] = {"token_ids": ids, "sampling_params": sampling, "stream": True}
+    sampling = {name: value for name, value in asdict(request.sampling).items() if not _is_default(value)}
+    sampling |= {"max_tokens": max_tokens, "logprobs": 1}
+    sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
+    if stop_ids and not request.sampling.ignore_eos:
+        sampling["stop_token_ids"] = list(stop_ids)
     optional = {"model": request.model, "priority": request.priority, "cache_salt": request.cache_salt}
-    body |= {name: value for name, value in optional.items() if value is not None}
-    return orjson.dumps(body)
+    given = {name: value for name, value in optional.items() if value is not None}
+    return orjson.dumps({"token_ids": ids, "sampling_params": sampling, "stream": True, **given})
 
 
-def _given(sampling: Sampling) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in asdict(sampling).items()
-        if value is not None and value is not False and value != ()
-    }
+def _is_default(value: object) -> bool:
+    return value is None or value is False or value == ()
 
 
 class Collector:
@@ -75,8 +57,8 @@ class Collector:
     """
 
     def __init__(self) -> None:
-        self._ids = _token_ids()
-        self._logprobs = _float32s()
+        self._ids = token_ids()
+        self._logprobs = float32s()
         self._spans: object = None
         self.finish_reason: FinishReason | None = None
         self.done = False
@@ -92,8 +74,8 @@ class Collector:
             self.done = True
             return
         event = _object(payload)
-        if "error" in event:
-            raise _reported(event["error"])
+        if event.get("error") is not None:
+            raise _reported(event["error"], 500)
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) > 1:
             raise EngineProtocolError("the engine sent an event without its one choice")
@@ -101,19 +83,20 @@ class Collector:
             self._take(choice)
 
     def _take(self, choice: object) -> None:
-        if not isinstance(choice, dict):
-            raise EngineProtocolError("the engine sent a choice that is not an object")
-        ids = choice.get("token_ids")
-        if not isinstance(ids, list) or not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
+        ids = choice.get("token_ids") if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(ids, list):
             raise EngineProtocolError("the engine sent a choice without token_ids")
-        logprobs = _logprobs(ids, choice.get("logprobs"))
+        if choice.get("index", 0) != 0 or (ids and self.finish_reason):
+            raise EngineProtocolError("the engine sent more than the one completion that was asked for")
+        if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
+            raise EngineProtocolError("the engine sent something among token_ids that is no token id")
+        self._logprobs.extend(_logprobs(ids, choice.get("logprobs")))
         self._ids.extend(ids)
-        self._logprobs.extend(logprobs)
-        self._spans = choice.get("weight_versions") or self._spans
+        self._spans = choice.get("weight_versions", self._spans)
         reason = choice.get("finish_reason")
         if reason is not None:
-            if reason not in FinishReason.__members__.values():
-                raise EngineProtocolError(f"the engine sent an unknown finish_reason {str(reason)[:40]!r}")
+            if not isinstance(reason, str) or reason not in set(FinishReason):
+                raise EngineProtocolError(f"the engine sent an unknown finish_reason, {_shown(reason)}")
             self.finish_reason = FinishReason(reason)
 
     def completion(self) -> Completion:
@@ -127,38 +110,35 @@ class Collector:
             raise EngineUnavailable("the engine aborted the call before the completion was finished")
         if not self._ids:
             raise EngineProtocolError("the engine finished without a sampled token")
-        spans = self._tiling()
-        if spans is None:
-            raise EngineProtocolError(f"the engine's weight_versions do not tile its {len(self._ids)} tokens")
-        return Completion(self._ids, self._logprobs, self.finish_reason, spans)
+        return self._proven(self.finish_reason, self._spans)
 
     def partial(self) -> Completion | None:
         """What was sampled so far, as an aborted completion; ``None`` if nothing was."""
         if not self._ids:
             return None
-        spans = self._tiling() or _unknown(len(self._ids))
-        return Completion(self._ids, self._logprobs, FinishReason.ABORT, spans)
+        try:
+            return self._proven(FinishReason.ABORT, self._spans)
+        except EngineProtocolError:
+            return self._proven(FinishReason.ABORT, None)
 
-    def _tiling(self) -> tuple[VersionSpan, ...] | None:
-        """The version spans, ``unknown`` if the engine sent none; ``None`` if they do not tile the ids."""
-        if self._spans is None:
-            return _unknown(len(self._ids))
-        spans: list[VersionSpan] = []
-        position = 0
-        for entry in self._spans if isinstance(self._spans, list) else [None]:
-            span = _span(entry)
-            if span is None or span.start != position or span.end <= position:
-                return None
-            spans.append(span)
-            position = span.end
-        return tuple(spans) if position == len(self._ids) else None
+    def _proven(self, reason: FinishReason, entries: object) -> Completion:
+        try:
+            spans = _unknown(len(self._ids)) if entries is None else _version_spans(entries)
+            return Completion(self._ids, self._logprobs, reason, spans)
+        except errors.LedgerError as error:
+            raise EngineProtocolError(f"the engine's weight_versions cannot be right: {error.message}") from None
 
 
-def _span(entry: object) -> VersionSpan | None:
-    match entry:
-        case {"version": str(version), "start": int(start), "end": int(end)}:
-            return VersionSpan(UNKNOWN_VERSION if version == "default" else version, start, end, "engine")
-    return None
+def _version_spans(entries: object) -> tuple[VersionSpan, ...]:
+    spans = []
+    for entry in entries if isinstance(entries, list) else [None]:
+        match entry:
+            case {"version": str(version), "start": start, "end": end} if type(start) is type(end) is int:
+                name = UNKNOWN_VERSION if version == "default" else version
+                spans.append(VersionSpan(name, start, end, "engine"))
+            case _:
+                raise EngineProtocolError("the engine sent a malformed weight_versions")
+    return tuple(spans)
 
 
 def _unknown(length: int) -> tuple[VersionSpan, ...]:
@@ -167,11 +147,11 @@ def _unknown(length: int) -> tuple[VersionSpan, ...]:
 
 def _logprobs(ids: Sequence[int], logprobs: object) -> list[float]:
     """The logprob of each of `ids`, or an error that says which evidence is missing."""
-    if not ids:
-        return []
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
-        raise EngineProtocolError(f"the engine sent {len(ids)} token ids without logprobs")
+        content = []
+        if ids:
+            raise EngineProtocolError(f"the engine sent {len(ids)} token ids without logprobs")
     if len(content) != len(ids):
         raise EngineProtocolError(f"the engine sent {len(ids)} token ids but {len(content)} logprobs")
     return [_logprob(token_id, entry) for token_id, entry in zip(ids, content, strict=True)]
@@ -180,15 +160,19 @@ def _logprobs(ids: Sequence[int], logprobs: object) -> list[float]:
 def _logprob(token_id: int, entry: object) -> float:
     if not isinstance(entry, dict):
         raise EngineProtocolError(f"the engine sent no logprob for token id {token_id}")
-    named = entry.get("token_id", entry.get("token"))
-    if named not in (token_id, f"token_id:{token_id}"):
-        raise EngineProtocolError(f"the engine sent the logprob of {str(named)[:40]!r} for token id {token_id}")
-    value = entry.get("logprob")
-    if not isinstance(value, int | float) or value == MISSING_LOGPROB or not math.isfinite(value):
-        raise EngineProtocolError(f"the engine's logprob for token id {token_id} is missing ({str(value)[:20]})")
-    if value > 0:
-        raise EngineProtocolError(f"the engine's logprob for token id {token_id} is above zero ({value})")
+    named, value = entry.get("token_id", entry.get("token")), entry.get("logprob")
+    if named != f"token_id:{token_id}" and (type(named) is not int or named != token_id):
+        raise EngineProtocolError(f"the engine sent the logprob of {_shown(named)} for token id {token_id}")
+    if not isinstance(value, int | float) or value is False or not MISSING_LOGPROB < value <= 0:
+        raise EngineProtocolError(f"the engine's logprob for token id {token_id} is missing or none: {_shown(value)}")
     return float(value)
+
+
+def _shown(value: object) -> str:
+    """A value of the engine's, fit for a message."""
+    if isinstance(value, str):
+        return repr(value[:40])
+    return str(value) if isinstance(value, int | float) or value is None else f"a {type(value).__name__}"
 
 
 def decode_error(status: int, body: bytes) -> GatewayError:
@@ -196,32 +180,37 @@ def decode_error(status: int, body: bytes) -> GatewayError:
     try:
         answer: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        answer = {}
+        answer = None
     error = answer.get("error") if isinstance(answer, dict) else None
-    if status == 401:
-        return EngineProtocolError("the engine wants an API key: start the gateway with --engine-key")
-    if status == 403 or (status in (404, 405) and not isinstance(error, dict)):
+    if status in (404, 405) and not isinstance(error, dict):
         return EngineProtocolError(_ENABLE_SCALE_OUT)
     return _reported(error, status)
 
 
-def _reported(error: object, status: int = 500) -> GatewayError:
-    fields: Mapping[object, object] = error if isinstance(error, dict) else {"message": error or ""}
-    code = fields.get("code")
+def _reported(error: object, status: int) -> GatewayError:
+    fields: Mapping[object, object] = error if isinstance(error, dict) else {"message": error}
+    code, message = fields.get("code"), fields.get("message")
     status = code if isinstance(code, int) and 400 <= code < 600 else status
-    text = _cleaned(str(fields.get("message") or ""))
+    text = _cleaned(message) if isinstance(message, str) else "without saying why"
+    if status in (401, 403):
+        return EngineProtocolError(_ENABLE_SCALE_OUT if status == 403 else _SET_KEY)
+    if status < 400:
+        return EngineProtocolError(f"the engine answered {status} where a stream was due")
     if "maximum model length" in text or "maximum context length" in text:
-        return ContextLengthExceeded(text)
+        return errors.ContextLengthExceeded(text)
     if status >= 500:
         return EngineUnavailable(f"the engine failed ({status}): {text}")
-    return EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
+    refused = errors.EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
+    refused.retryable = status in (408, 429)
+    return refused
 
 
 def _cleaned(text: str) -> str:
     """An engine's message without what old versions put into it: the request's token ids and file paths."""
     if re.match(r"\d+ validation error", text):
-        text = "; ".join(re.findall(r"'msg': ['\"](.*?)['\"], '", text)) or "the request is not valid"
-    text = re.sub(r"\[\s*-?\d+(,\s*-?\d+)+[^\]]*\]?", "[…]", text.partition("\n")[0])
+        complaints = [complaint for _, complaint in re.findall(r"'msg': (['\"])(.*?)\1, '", text)]
+        text = "; ".join(dict.fromkeys(complaints)) or "the request is not valid"
+    text = re.sub(r"\[(?:\s*-?\d+\s*,){2,}[^\]]*\]?", "[…]", text.partition("\n")[0])
     return re.sub(r"(/[\w.-]+){2,}", "…", text)[:300]
 
 

@@ -1,5 +1,6 @@
 """Server-sent events: a byte stream into the payloads of its events."""
 
+import codecs
 import re
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -17,19 +18,21 @@ class SSEDecoder:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._after_cr = False
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take the next bytes; return the payloads that they complete."""
-        buffer = self._rest + chunk
-        # A CR at the end may be half of a CRLF: it waits for the byte behind it.
-        held = b"\r" if buffer.endswith(b"\r") else b""
-        *lines, rest = _LINE_END.split(buffer.removesuffix(held))
-        self._rest = rest + held
+        if not chunk:
+            return []
+        halved = self._after_cr and chunk.startswith(b"\n")  # a CRLF whose CR ended the chunk before
+        self._after_cr = chunk.endswith(b"\r")
+        *lines, self._rest = _LINE_END.split(self._rest + chunk[halved:])
         payloads = []
         for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
+            name, _, value = line.removeprefix(codecs.BOM_UTF8).partition(b":")
+            if name == b"data":
+                self._data.append(value.removeprefix(b" "))
             elif not line and self._data:
                 payloads.append(b"\n".join(self._data))
                 self._data = []

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.ledger import Ledger
-from gateway.core.prompt import Prompt, build_prompt
+from gateway.core.prompt import build_prompt
 from gateway.core.segments import rows
-from gateway.core.types import Message, ToolCall, TurnRequest
+from gateway.core.turn import Prompt
+from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
 from tests.core.toy import Talk, assistant, tool, user
 
 CALL = ToolCall("call_1", "bash", '{"command": "ls"}')
@@ -251,16 +252,7 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
 
 
 def seal(pending, prompt, like):
-    return pending.seal(
-        turn_id="x",
-        prompt=prompt,
-        completion=like.completion,
-        message=like.message,
-        status="complete",
-        flags=(),
-        engine="e",
-        rank=0,
-    )
+    return pending.seal("x", prompt, like.completion, Answer(like.message), Origin("e", 0))
 
 
 MOVES = st.lists(

@@ -44,11 +44,13 @@ def test_ids_without_a_finite_logprob_at_or_below_zero_are_refused(ids, logprobs
         (VersionSpan("a", 0, 2), VersionSpan("b", 1, 3)),
         (VersionSpan("a", 0, 1), VersionSpan("b", 2, 3)),
         (VersionSpan("a", 0, 0), VersionSpan("b", 0, 3)),
+        (VersionSpan("a", 0, 3), VersionSpan("b", 3, 3)),
+        (VersionSpan("a", 0, 3), VersionSpan("b", 3, 2)),
     ],
 )
 def test_spans_that_do_not_tile_the_ids_are_refused(spans):
     """No gap, no overlap, no empty span, nothing short or long."""
-    with pytest.raises(LedgerError, match="tile"):
+    with pytest.raises(LedgerError, match="version spans"):
         make(spans=spans)
 
 

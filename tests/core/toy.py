@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gateway.core.ledger import Ledger, Turn
+from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
+from gateway.core.turn import Turn
 from gateway.core.types import (
+    Answer,
     Completion,
     FinishReason,
     JsonObject,
     Message,
+    Origin,
     Status,
     ToolCall,
     TurnRequest,
@@ -102,15 +105,8 @@ class Talk:
         pending = self.ledger.prepare(request)
         prompt = build_prompt(self.renderer, pending)
         answer = answer or assistant(f"answer {len(self.ledger)}")
-        turn = pending.seal(
-            turn_id=f"t{len(self.ledger)}",
-            prompt=prompt,
-            completion=completion(answer.content, finish=finish),
-            message=answer,
-            status=status,
-            flags=flags,
-            engine="e",
-            rank=0,
-        )
+        finish = FinishReason.ABORT if status == "aborted" else finish
+        sampled = completion(answer.content, finish=finish)
+        turn = pending.seal(f"t{len(self.ledger)}", prompt, sampled, Answer(answer, flags), Origin("e", 0))
         pending.commit(turn)
         return turn

@@ -1,13 +1,12 @@
 """Gateways with simulated engines, each on a socket of its own."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import cache
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient
-from house import MODEL_NAME, House, Json, OpenHouse, Words, serving
 
 from gateway.app import create_app
 from gateway.edge.store import Store
@@ -16,8 +15,10 @@ from gateway.render.protocol import Renderer
 from gateway.render.registry import Renderers
 from gateway.settings import Settings
 from gateway.sim import create_sim
+from tests.edge.house import MODEL_NAME, House, Json, OpenHouse, Words, serving
 
-_load_tokenizer, _resolve = cache(registry.load_tokenizer), cache(registry.resolve)
+_load_tokenizer: Callable[..., Any] = cache(registry.load_tokenizer)
+_resolve: Callable[..., Any] = cache(registry.resolve)
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,8 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def renderers(tokenizer_folder: str) -> Renderers:
     """The renderers that every gateway of these tests has."""
     tokenizer = _load_tokenizer(tokenizer_folder, MODEL_NAME)
-    return _resolve("auto", tokenizer, thinking_retention="all", allow_bridgeless=False, injected=None)[0]
+    made: Renderers = _resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0]
+    return made
 
 
 @pytest.fixture(scope="session")

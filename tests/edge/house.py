@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from aiohttp import web
@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from gateway.core.turn import Turn
 from gateway.render.protocol import Tokenizer
 from gateway.sim import FAULTS, JOURNAL
 from gateway.sim.server import Entry, Faults
@@ -118,6 +119,16 @@ class House:
         return self.sim[JOURNAL].entries
 
     @property
+    def prompts(self) -> list[list[int]]:
+        """The ids that the engine was given, call by call."""
+        return [cast(list[int], entry.body["token_ids"]) for entry in self.journal]
+
+    @property
+    def params(self) -> list[Json]:
+        """The sampling parameters that the engine was given, call by call."""
+        return [cast(Json, entry.body["sampling_params"]) for entry in self.journal]
+
+    @property
     def faults(self) -> Faults:
         """What will go wrong next."""
         return self.sim[FAULTS]
@@ -163,7 +174,7 @@ class House:
         assert answer.status == 200
         assert answer.body["next"] is None
         listing: list[Json] = answer.body["data"]
-        assert listing, "a session without turns is unknown"
+        assert listing or what == "trajectories", "a session without turns is unknown"
         return listing
 
     async def metric(self, name: str, **labels: str) -> float:
@@ -186,6 +197,37 @@ OpenHouse = Callable[..., Awaitable[House]]
 """What the fixture `open_house` gives."""
 
 
+class KeepingStore:
+    """Keeps every turn that it is given; can be held up, and can fail."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.waiting = 0
+        self.failure: Exception | None = None
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def hold(self) -> None:
+        """Let every put wait from now on."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Let those that wait go on."""
+        self._open.set()
+
+    async def put(self, session_id: str, turn: Turn) -> None:
+        """Keep a turn, or fail."""
+        self.waiting += 1
+        try:
+            await asyncio.sleep(0)
+            await self._open.wait()
+        finally:
+            self.waiting -= 1
+        if self.failure is not None:
+            raise self.failure
+        self.turns.append(turn)
+
+
 async def until(holds: Callable[[], Any], *, within_s: float = 2.0) -> None:
     """Wait until `holds`, a function or a coroutine function, is true; fail when it takes too long."""
     deadline = time.monotonic() + within_s
@@ -200,7 +242,9 @@ async def until(holds: Callable[[], Any], *, within_s: float = 2.0) -> None:
 
 
 @asynccontextmanager
-async def waiting(house: House, session: str | None, *args: Any, **fields: Any) -> AsyncIterator["asyncio.Task[Answer]"]:
+async def waiting(
+    house: House, session: str | None, *args: Any, **fields: Any
+) -> AsyncIterator["asyncio.Task[Answer]"]:
     """A client that waits for its answer; it hangs up at the end of the block, if it still waits."""
     task = asyncio.ensure_future(house.ask(session, *args, **fields))
     try:

@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from house import HELLO, IM_END, TOOLS, Answer, House, Json, OpenHouse, Words, extends, until, user, waiting
 
 from gateway.sim import logprob
+from tests.edge.house import HELLO, IM_END, TOOLS, Answer, House, Json, OpenHouse, Words, extends, until, user, waiting
 
 VERSIONS = ["0.20.2", "0.32.0"]
 
@@ -16,7 +16,7 @@ VERSIONS = ["0.20.2", "0.32.0"]
 async def converse(house: House, session: str, scripts: list[list[int]]) -> list[Answer]:
     """Three turns: a thoughtful tool call, an answer to its result, and an answer to the user's thanks."""
     messages: list[Json] = [{"role": "system", "content": "Be brief."}, user("How is the weather in Zürich?")]
-    answers = []
+    answers: list[Answer] = []
     for script in scripts:
         answer = await house.ask(session, messages, script, tools=TOOLS, headers={"X-Request-Id": f"r{len(answers)}"})
         assert answer.status == 200, answer.body
@@ -42,7 +42,7 @@ async def test_each_prompt_extends_the_last_and_the_row_is_what_the_engine_sent(
 
     await converse(house, "s", scripts)
 
-    prompts = [entry.body["token_ids"] for entry in house.journal]
+    prompts = house.prompts
     for (prompt, script), following in pairwise(zip(prompts, scripts, strict=True)):
         assert extends(following[0], prompt + script)
     (row,) = await house.rows("s")
@@ -91,7 +91,7 @@ async def test_the_client_gets_the_message_that_was_sampled(house: House, words:
     assert second.body["choices"][0]["finish_reason"] == "stop"
     usage = second.body["usage"]
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-    assert usage["prompt_tokens"] == len(house.journal[1].body["token_ids"])  # type: ignore[arg-type]
+    assert usage["prompt_tokens"] == len(house.prompts[1])
 
 
 async def test_the_engine_is_asked_for_logprobs_in_its_own_order_and_never_for_those_of_the_prompt(
@@ -100,9 +100,7 @@ async def test_the_engine_is_asked_for_logprobs_in_its_own_order_and_never_for_t
     """Each call streams, asks for one logprob an id, names the stop ids, and asks for no echo."""
     await converse(house, "s", three_turns(words))
 
-    for entry in house.journal:
-        params = entry.body["sampling_params"]
-        assert isinstance(params, dict)
+    for entry, params in zip(house.journal, house.params, strict=True):
         assert entry.body["stream"] is True
         assert params["logprobs"] == 1
         assert IM_END in params["stop_token_ids"]
@@ -116,23 +114,17 @@ async def test_max_tokens_is_always_sent(house: House, words: Words, asked: Json
     """The caller's limit, or else what the prompt leaves of the engine's context."""
     await house.ask("s", HELLO, words.said("Hi."), **asked)
 
-    (entry,) = house.journal
-    params, ids = entry.body["sampling_params"], entry.body["token_ids"]
-    assert isinstance(params, dict)
-    assert isinstance(ids, list)
+    (params,), (prompt,) = house.params, house.prompts
     assert type(params["max_tokens"]) is int
-    assert params["max_tokens"] == (40960 - len(ids) if left else 7)
+    assert params["max_tokens"] == (40960 - len(prompt) if left else 7)
 
 
 async def test_a_limit_beyond_the_context_is_lowered_to_what_is_left(house: House, words: Words) -> None:
     """Prompt and completion together never exceed what the engine takes."""
     await house.ask("s", HELLO, words.said("Hi."), max_tokens=10**9)
 
-    (entry,) = house.journal
-    params, ids = entry.body["sampling_params"], entry.body["token_ids"]
-    assert isinstance(params, dict)
-    assert isinstance(ids, list)
-    assert params["max_tokens"] == 40960 - len(ids)
+    (params,), (prompt,) = house.params, house.prompts
+    assert params["max_tokens"] == 40960 - len(prompt)
 
 
 async def test_the_request_id_reaches_the_engine_and_comes_back(house: House, words: Words) -> None:
@@ -218,8 +210,7 @@ async def test_what_sixteen_calls_and_random_hang_ups_leave_is_true(open_house: 
 
     await until_recorded(house)
     read_and_sampled = [
-        (tuple(entry.body["token_ids"]), tuple(entry.emitted))  # type: ignore[arg-type]
-        for entry in house.journal
+        (tuple(prompt), tuple(entry.emitted)) for prompt, entry in zip(house.prompts, house.journal, strict=True)
     ]
     contexts = {prompt + emitted for prompt, emitted in read_and_sampled}
     turns, rows = await house.turns("s"), await house.rows("s")

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from house import HELLO, House, Json, OpenHouse, Words, extends, until, user, waiting
 
 from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, TokenHolder
 from gateway.render.registry import Renderers
-from gateway.sim.server import Entry
+from gateway.sim import logprob
+from tests.edge.house import HELLO, House, Json, KeepingStore, OpenHouse, Words, until, user, waiting
 
 
 async def test_the_engine_is_told_at_once(open_house: OpenHouse, words: Words) -> None:
@@ -28,7 +28,8 @@ async def test_what_was_sampled_is_one_aborted_turn(
     open_house: OpenHouse, words: Words, calls_before: int, how: str
 ) -> None:
     """Its ids are the first that the engine wrote, be it the session's first call or a later one."""
-    house = await open_house(sim={"token_delay_s": 0.01 if how == "slow" else 0})
+    store = KeepingStore()
+    house = await open_house(store=store, sim={"token_delay_s": 0.01 if how == "slow" else 0})
     messages = await earlier(house, words, calls_before)
     if how == "stalled":
         house.faults.inject("stall", after=9)
@@ -37,10 +38,13 @@ async def test_what_was_sampled_is_one_aborted_turn(
 
     await house.idle()
     await until(lambda: recorded(house, calls_before + 1))
-    turn = (await house.turns("s"))[-1]
-    assert turn["status"] == "aborted"
-    assert turn["finish_reason"] == "abort"
-    assert 0 < turn["completion_tokens"] <= len(house.journal[-1].emitted)
+    shown, kept = (await house.turns("s"))[-1], store.turns[-1]
+    assert (shown["status"], shown["finish_reason"]) == ("aborted", "abort")
+    ids = kept.completion.ids.tolist()
+    assert ids
+    assert ids == house.journal[-1].emitted[: len(ids)]
+    assert kept.completion.logprobs.tolist() == [logprob(at, token_id) for at, token_id in enumerate(ids)]
+    assert kept.prompt_ids().tolist() == house.prompts[-1]
     assert len(await house.rows("s")) == calls_before
 
 
@@ -55,7 +59,9 @@ async def test_the_next_call_never_extends_it(open_house: OpenHouse, words: Word
     await house.idle()
     left = await house.turns("s")
 
-    again = await house.ask("s", [*messages, {"role": "assistant", "content": "A l"}, user("Go on.")], words.said("Ok."))
+    again = await house.ask(
+        "s", [*messages, {"role": "assistant", "content": "A l"}, user("Go on.")], words.said("Ok.")
+    )
     retried = await house.ask("s", messages, words.said("Ok."))
 
     assert (again.status, retried.status) == (200, 200)
@@ -65,21 +71,22 @@ async def test_the_next_call_never_extends_it(open_house: OpenHouse, words: Word
     assert turns[-1]["parent_id"] == (left[0]["turn_id"] if calls_before else None)
 
 
-async def test_a_client_that_leaves_before_the_first_token_leaves_nothing(house: House, words: Words) -> None:
+@pytest.mark.parametrize("calls_before", [0, 1])
+async def test_a_client_that_leaves_before_the_first_token_leaves_nothing(
+    house: House, words: Words, calls_before: int
+) -> None:
     """A first call leaves no session, a later one the turns as they were."""
-    for expected in ([], None):
-        before = await house.turns("s") if expected is None else expected
-        calls = len(house.journal)
-        house.faults.inject("stall", after=0)
-        async with waiting(house, "s", HELLO, words.said("Hi.")):
-            await until(lambda calls=calls: len(house.journal) > calls)
-        await until(lambda: house.journal[-1].disconnected)
-        await house.idle()
+    messages = await earlier(house, words, calls_before)
+    before = await house.turns("s")
+    house.faults.inject("stall", after=0)
+    async with waiting(house, "s", messages, words.said("Hi.")):
+        await until(lambda: len(house.journal) > calls_before)
+    await until(lambda: house.journal[-1].disconnected)
+    await house.idle()
 
-        assert await house.turns("s") == before
-        assert await house.metric("gateway_sessions") == (1 if before else 0)
-
-        assert (await house.ask("s", HELLO, words.said("Hi."))).status == 200
+    assert await house.turns("s") == before
+    assert await house.metric("gateway_sessions") == calls_before
+    assert (await house.ask("s", messages, words.said("Hi."))).status == 200
 
 
 async def test_a_client_that_leaves_while_its_prompt_is_rendered_costs_the_engine_nothing(
@@ -91,6 +98,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_rendered_costs_the_engin
     slow.hold()
     async with waiting(house, "s", HELLO, words.said("Hi.")):
         await until(lambda: slow.waiting)
+    await until(lambda: in_hand(house) == 0)
     slow.release()
 
     assert (await house.ask("t", HELLO, words.said("Hi."))).status == 200
@@ -109,7 +117,8 @@ async def test_a_client_that_leaves_the_queue_for_rendering_is_never_rendered(
     async with waiting(house, "s", HELLO, words.said("Hi.")) as first:
         await until(lambda: slow.waiting)
         async with waiting(house, "t", HELLO, words.said("Hi.")):
-            await arrived(house, 2)
+            await until(lambda: in_hand(house) == 2)
+        await until(lambda: in_hand(house) == 1)
         slow.release()
         assert (await first).status == 200
 
@@ -134,8 +143,8 @@ async def test_a_client_that_leaves_beside_another_of_its_session_disturbs_nothi
     statuses = [turn["status"] for turn in await house.turns("s")]
     assert sorted(statuses) == ["aborted", "complete"]
     (row,) = await house.rows("s")
-    staying = next(entry for entry in house.journal if entry.finished)
-    assert row["token_ids"] == whole(staying)
+    staying = next(at for at, entry in enumerate(house.journal) if entry.finished)
+    assert row["token_ids"] == house.prompts[staying] + house.journal[staying].emitted
 
 
 async def test_hanging_up_frees_the_connection_for_others(house: House, words: Words) -> None:
@@ -166,16 +175,11 @@ async def recorded(house: House, count: int) -> bool:
     return len(await house.turns("s")) == count
 
 
-async def arrived(house: House, count: int) -> None:
-    """Wait until so many requests are with the gateway. It says nothing of them before they are rendered."""
-    handlers = house.http.server.handler  # type: ignore[attr-defined]
-    await until(lambda: sum(c._request_in_progress for c in handlers.connections) >= count)
-
-
-def whole(entry: Entry) -> list[int]:
-    """What the engine read and then wrote."""
-    assert isinstance(entry.body["token_ids"], list)
-    return [*entry.body["token_ids"], *entry.emitted]
+def in_hand(house: House) -> int:
+    """How many requests the gateway's server is answering. Of one that waits for rendering nothing else is seen."""
+    handlers = house.http.server.handler
+    assert handlers is not None
+    return sum(connection._request_in_progress for connection in handlers.connections)
 
 
 class SlowRenderer:

@@ -4,16 +4,26 @@ import pytest
 
 from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
-from gateway.core.types import Completion, FinishReason, Message, TurnRequest, VersionSpan, float32s, token_ids
+from gateway.core.types import (
+    Answer,
+    Completion,
+    FinishReason,
+    Message,
+    Origin,
+    TurnRequest,
+    VersionSpan,
+    float32s,
+    token_ids,
+)
 from gateway.render.registry import resolve
 
 
 @pytest.fixture(scope="module")
 def translator(qwen):
-    return resolve("auto", qwen, thinking_retention="all", allow_bridgeless=False)[0].get({})
+    return resolve("auto", qwen, None, retention="all", bridgeless_ok=False)[0].get({})
 
 
-def second_turn(translator, qwen, text, *, finish=FinishReason.STOP, new=Message("user", "more")):
+def second_turn(translator, qwen, text, *, finish=FinishReason.STOP):
     """Sample `text` as the first turn; build the prompt of the next one."""
     ledger, ask = Ledger(), Message("user", "q")
     pending = ledger.prepare(TurnRequest((ask,)))
@@ -21,18 +31,10 @@ def second_turn(translator, qwen, text, *, finish=FinishReason.STOP, new=Message
     logprobs, spans = float32s([-1.0] * len(ids)), (VersionSpan("unknown", 0, len(ids)),)
     prompt = build_prompt(translator, pending)
     answer = translator.parse(ids, prompt.ids, (), lambda: "call_0").message
-    turn = pending.seal(
-        turn_id="t",
-        prompt=prompt,
-        completion=Completion(token_ids(ids), logprobs, finish, spans),
-        message=answer,
-        status="complete",
-        flags=(),
-        engine="e",
-        rank=0,
-    )
+    completion = Completion(token_ids(ids), logprobs, finish, spans)
+    turn = pending.seal("t", prompt, completion, Answer(answer), Origin("e", 0))
     pending.commit(turn)
-    return turn, build_prompt(translator, ledger.prepare(TurnRequest((ask, answer, new))))
+    return turn, build_prompt(translator, ledger.prepare(TurnRequest((ask, answer, Message("user", "more")))))
 
 
 @pytest.mark.parametrize("text", ["ok<|im_end|>\nfoo", "ok<|im_end|>more text", "a<|im_end|>b<|im_end|>c"])

@@ -11,7 +11,7 @@ USER = Message("user", "q")
 
 
 def resolved(tokenizer, spec="auto", *, retention="all", allow=False, injected=None):
-    return resolve(spec, tokenizer, thinking_retention=retention, allow_bridgeless=allow, injected=injected)
+    return resolve(spec, tokenizer, injected, retention=retention, bridgeless_ok=allow)
 
 
 def answer(qwen, text):
@@ -108,7 +108,7 @@ def test_an_injected_renderer_comes_first_and_takes_no_template_arguments():
 
 def test_an_injected_renderer_that_never_bridges_is_refused():
     """Naming the model and the remedy; allowed, it is said."""
-    with pytest.raises(ConfigError, match=r"'plain' can never bridge.*--allow-bridgeless"):
+    with pytest.raises(ConfigError, match=r"'plain' has no renderer that can bridge.*--allow-bridgeless"):
         resolved(PlainTokenizer(), injected=PlainRenderer(bridges=False))
     assert resolved(PlainTokenizer(), injected=PlainRenderer(bridges=False), allow=True)[1]
 

@@ -56,8 +56,7 @@ def test_the_turn_ends_at_the_token_that_completes_the_first_stop(pieces, stops,
 
 
 @pytest.mark.parametrize(
-    ("pieces", "stop", "expected"),
-    [(["a", "b", "c"], "b", (2, "ab", False)), (["a", "bz", "c"], "b", (2, "ab", True))],
+    ("pieces", "stop", "expected"), [(["a", "b", "c"], "b", (2, "ab", False)), (["a", "bz", "c"], "b", (2, "ab", True))]
 )
 def test_an_included_stop_cuts_only_what_follows_it_in_its_token(pieces, stop, expected):
     """Where the token ends with the stop, nothing was cut and the turn can be bridged."""

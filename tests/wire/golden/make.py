@@ -53,11 +53,7 @@ STREAMS = {
 }
 """Streams, all of their events."""
 
-ENDS = {
-    "engine_death_inflight_stream": NEW,
-    "generate_n2_stream": ("v0.20.2",),
-    "generate_stream_aborted_by_id": NEW,
-}
+ENDS = {"engine_death_inflight_stream": NEW, "generate_n2_stream": ("v0.20.2",), "generate_stream_aborted_by_id": NEW}
 """Streams recorded without logprobs, whose first event is refused: only their last two events, to see how they end."""
 
 ERRORS = {

@@ -1,0 +1,250 @@
+"""`gateway serve` as a process: its one line, its end, its refusals, and what it keeps to itself."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+from aiohttp import ClientSession
+
+from gateway import __version__
+from gateway.sim import FAULTS, JOURNAL, create_sim
+from tests.edge.house import MODEL_NAME, Application, Json, Words, serving, until
+
+START_S, END_S = 30, 5
+
+
+class Process:
+    """A running `gateway`; its standard error goes to a file, which never fills up."""
+
+    def __init__(self, child: asyncio.subprocess.Process, errors: Path) -> None:
+        self.child = child
+        self._errors = errors
+        self.url = ""
+
+    @property
+    def errors(self) -> str:
+        """All that it has written to standard error."""
+        return self._errors.read_text()
+
+    async def line(self) -> bytes:
+        """The next line of standard output; empty when there are no more."""
+        assert self.child.stdout is not None
+        return await asyncio.wait_for(self.child.stdout.readline(), START_S)
+
+    async def ready(self) -> Json:
+        """The ready line."""
+        line = await self.line()
+        assert line, self.errors
+        announced: Json = orjson.loads(line)
+        self.url = announced["url"]
+        return announced
+
+    async def ended(self, within_s: float = START_S) -> int:
+        """The exit status, once it has ended by itself."""
+        return await asyncio.wait_for(self.child.wait(), within_s)
+
+
+@asynccontextmanager
+async def gateway(tmp_path: Path, *args: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
+    """`gateway` with these arguments; killed at the end of the block if it still runs."""
+    errors = tmp_path / f"{time.monotonic_ns()}.err"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
+    quiet = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+    with errors.open("wb") as file:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", *args),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=file,
+            env={**clean, **quiet, **(env or {})},
+        )
+    try:
+        yield Process(child, errors)
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+        await child.communicate()
+
+
+def flags(**settings: object) -> list[str]:
+    """Settings as flags of `serve`."""
+    return [
+        "serve",
+        *(part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))),
+    ]
+
+
+@asynccontextmanager
+async def engine() -> AsyncIterator[tuple[str, Application]]:
+    """A sim and its URL."""
+    sim = create_sim()
+    async with serving(sim) as server:
+        yield str(server.make_url("")), sim
+
+
+def chat(words: Words, prompt: str, said: str) -> bytes:
+    """A request."""
+    body = {"messages": [{"role": "user", "content": prompt}], "vllm_xargs": {"script": words.said(said)}}
+    return orjson.dumps(body)
+
+
+async def test_it_says_when_it_is_ready_serves_and_ends_on_sigterm_in_the_middle_of_a_turn(
+    tmp_path: Path, tokenizer_folder: str, words: Words
+) -> None:
+    """One JSON line on standard output; a client that hangs up stops the engine; SIGTERM is exit 0, promptly.
+
+    Neither keys nor what was said are in the log, whose lines are JSON.
+    """
+    keys = {"agent_key": "agents-hush", "admin_key": "admins-hush", "engine_key": "engines-hush"}
+    settings = {"model": tokenizer_folder, "model_name": MODEL_NAME, "port": 0, **keys}
+    headers = {"Authorization": "Bearer agents-hush"}
+    async with (
+        engine() as (url, sim),
+        gateway(tmp_path, *flags(**settings, engine=url)) as process,
+        ClientSession(headers=headers) as http,
+    ):
+        announced = await process.ready()
+        assert announced.keys() == {"event", "url", "pid", "version"}
+        assert announced["event"] == "ready"
+        assert announced["pid"] == process.child.pid
+        assert announced["version"] == __version__
+        assert not announced["url"].endswith((":0", ":8080"))
+        completions = f"{process.url}/sessions/s/v1/chat/completions"
+
+        async with http.post(completions, data=chat(words, "Is it swordfish?", "It is herring.")) as answer:
+            assert answer.status == 200
+        async with http.post(completions, data=b'{"messages": "swordfish"}') as answer:
+            assert answer.status == 400
+        async with http.get(f"{process.url}/metrics", headers={"Authorization": "Bearer wrong-hush"}) as answer:
+            assert answer.status == 401
+        sim[FAULTS].inject("error_event", after=2)
+        async with http.post(completions, data=chat(words, "swordfish", "herring")) as answer:
+            assert answer.status == 503
+
+        sim[FAULTS].inject("stall", after=2)
+        leaving = asyncio.ensure_future(http.post(completions, data=chat(words, "swordfish", "herring")))
+        await until(lambda: sim[JOURNAL].running)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await until(lambda: not sim[JOURNAL].running)
+
+        sim[FAULTS].inject("stall", after=2)
+        staying = asyncio.ensure_future(http.post(completions, data=chat(words, "swordfish", "herring")))
+        await until(lambda: sim[JOURNAL].running)
+        process.child.send_signal(signal.SIGTERM)
+        try:
+            assert await process.ended(END_S) == 0
+            assert await process.line() == b""
+            await until(lambda: not sim[JOURNAL].running)
+        finally:
+            staying.cancel()
+            await asyncio.gather(staying, return_exceptions=True)
+            errors = process.errors
+            assert errors.count('"event": "turn"') + errors.count('"event":"turn"') >= 2
+            assert not [secret for secret in ("hush", "swordfish", "herring") if secret in errors]
+            assert all(isinstance(orjson.loads(line), dict) for line in errors.splitlines())
+
+
+async def test_it_takes_its_settings_from_the_environment_and_ends_on_sigterm(
+    tmp_path: Path, tokenizer_folder: str
+) -> None:
+    """A model that no renderer knows is served without bridges, where that is accepted."""
+    env = {"MODEL": tokenizer_folder, "MODEL_NAME": "nobody/nothing-7B", "PORT": "0", "HOST": "localhost"}
+    async with engine() as (url, _), ClientSession() as http:
+        variables = {f"GATEWAY_{name}": value for name, value in {**env, "ENGINE": url}.items()}
+        async with gateway(tmp_path, "serve", "--allow-bridgeless", env=variables) as process:
+            await process.ready()
+            async with http.get(f"{process.url}/ready") as answer:
+                assert answer.status == 200
+            process.child.send_signal(signal.SIGTERM)
+
+            assert await process.ended(END_S) == 0
+            assert await process.line() == b""
+
+
+async def test_a_request_that_is_no_http_brings_no_secret_into_the_log(tmp_path: Path, tokenizer_folder: str) -> None:
+    """Nor does it break the log: every line is still a JSON object."""
+    settings = {"model": tokenizer_folder, "model_name": MODEL_NAME, "port": 0, "agent_key": "agents-hush"}
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+    ill = [
+        head + b"Authorization: Bearer agents-hush\x00\r\n\r\n",
+        head + b"Transfer-Encoding: chunked\r\nAuthorization: Bearer agents-hush\r\n\r\nswordfish\r\n",
+        b"Authorization: Bearer agents-hush\r\n\r\n",
+    ]
+    async with gateway(tmp_path, *flags(**settings)) as process:
+        address = urlsplit((await process.ready())["url"])
+        for request in ill:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(request)
+            assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
+            writer.close()
+            await writer.wait_closed()
+        process.child.send_signal(signal.SIGTERM)
+        assert await process.ended(END_S) == 0
+
+        assert not [secret for secret in ("hush", "swordfish") if secret in process.errors]
+        assert all(isinstance(orjson.loads(line), dict) for line in process.errors.splitlines())
+
+
+async def refused(tmp_path: Path, *args: str, env: Mapping[str, str] | None = None) -> tuple[int, list[str]]:
+    """Exit status and lines on standard error of a `gateway` that should not start."""
+    async with gateway(tmp_path, *args, env=env) as process:
+        assert await process.line() == b""
+        return await process.ended(), process.errors.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["serve"], ["--model"]),
+        (flags(model="m", port="70000"), ["--port", "65535"]),
+        (flags(model="m", port="many"), ["--port", "integer"]),
+        (flags(model="m", host="0.0.0.0"), ["0.0.0.0", "--admin-key", "--insecure"]),
+        (flags(model="m", thinking_retention="some"), ["--thinking-retention", "tool_cycle"]),
+        (flags(model="m", store="sqlite:///x"), ["--store", "memory"]),
+    ],
+)
+async def test_an_ill_flag_is_exit_2_and_one_line(tmp_path: Path, args: list[str], says: list[str]) -> None:
+    """Which names the setting and the remedy."""
+    status, lines = await refused(tmp_path, *args)
+
+    assert status == 2
+    assert len(lines) == 1, lines
+    assert all(word in lines[0] for word in says), lines
+
+
+async def test_an_unknown_flag_is_exit_2(tmp_path: Path) -> None:
+    """And is named."""
+    status, lines = await refused(tmp_path, "serve", "--nonsense")
+
+    assert status == 2
+    assert "--nonsense" in "".join(lines)
+
+
+async def test_what_cannot_be_loaded_or_taken_is_exit_2_and_one_line(tmp_path: Path, tokenizer_folder: str) -> None:
+    """A folder that is not there, a model that the hub does not have, a port that is taken."""
+    good = {"model": tokenizer_folder, "model_name": MODEL_NAME, "port": 0}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        cases = [
+            (flags(model=str(tmp_path / "nowhere")), ["--model", "nowhere"]),
+            (flags(model="nobody/nothing-7B"), ["--model", "nobody/nothing-7B"]),
+            (flags(**good | {"port": port}), ["--port", str(port)]),
+        ]
+        outcomes = await asyncio.gather(*(refused(tmp_path, *args) for args, _ in cases))
+
+    ill = [
+        (args, status, lines)
+        for (args, says), (status, lines) in zip(cases, outcomes, strict=True)
+        if status != 2 or len(lines) != 1 or not all(word in lines[0] for word in says)
+    ]
+    assert ill == []

@@ -1,0 +1,287 @@
+"""One engine over HTTP: connections that went stale, answers that are none, and calls that are left."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+
+import orjson
+import pytest
+
+from gateway.edge.engine import Engine
+from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
+from gateway.sim import FAULTS, JOURNAL, create_sim
+from tests.edge.house import IM_END, Application, Json, OpenHouse, serving, until
+
+BODY = orjson.dumps({"token_ids": [1, 2], "sampling_params": {"logprobs": 1, "max_tokens": 9}, "stream": True})
+MODELS = orjson.dumps({"data": [{"id": "raw", "max_model_len": 4096}]})
+CHOICE: Json = {
+    "token_ids": [IM_END],
+    "logprobs": {"content": [{"token_id": IM_END, "logprob": -0.5}]},
+    "finish_reason": "stop",
+}
+EVENTS = b"data: " + orjson.dumps({"choices": [CHOICE]}) + b"\n\ndata: [DONE]\n\n"
+
+
+class RawServer:
+    """An HTTP server of a few lines, whose every connection ends as it is told.
+
+    `serves` requests are answered on each connection; at the next one it is closed without a word.
+    With `hangs_up`, it is closed right after the last answer instead.
+    """
+
+    def __init__(self, *, serves: int = 10**9, hangs_up: bool = False, answer: bytes | None = None) -> None:
+        self.url = ""
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.serves = serves
+        self.hangs_up = hangs_up
+        self.answer = answer
+        self.meeting: asyncio.Barrier | None = None
+        self.closed = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        self.connections += 1
+        try:
+            for served in range(10**9):
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length or 0))
+                self.requests.append(head.split()[1])
+                if served == self.serves:
+                    break
+                if self.meeting is not None:
+                    await self.meeting.wait()
+                writer.write(self.answer or response(head))
+                await writer.drain()
+                if self.hangs_up and served + 1 == self.serves:
+                    break
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            self.closed += 1
+            writer.close()
+
+    @property
+    def generated(self) -> int:
+        """How often it was asked to generate."""
+        return self.requests.count(b"/inference/v1/generate")
+
+
+def response(head: bytes, status: str = "200 OK") -> bytes:
+    """The answer to a request, of a length that is known, so that the connection may go on."""
+    streams = b"generate" in head.partition(b"\r\n")[0]
+    body = EVENTS if streams else MODELS
+    kind = "text/event-stream" if streams else "application/json"
+    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@asynccontextmanager
+async def listening(raw: RawServer) -> AsyncIterator[RawServer]:
+    """A raw server on a port of its own."""
+    server = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    raw.url = f"http://{host}:{port}"
+    try:
+        yield raw
+    finally:
+        server.close()
+        await until(lambda: raw.closed == raw.connections)
+
+
+@asynccontextmanager
+async def opened(url: str, **settings: str) -> AsyncIterator[Engine]:
+    """An engine with its pool."""
+    engine = Engine(url, key=settings.get("key"))
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def payloads(engine: Engine) -> list[bytes]:
+    """All that one call to generate says."""
+    async with aclosing(engine.generate(BODY, request_id="r")) as events:
+        return [payload async for payload in events]
+
+
+async def test_the_connection_of_a_finished_call_is_used_again() -> None:
+    """A turn costs no handshake while the engine keeps connections."""
+    async with listening(RawServer()) as raw, opened(raw.url) as engine:
+        for _ in range(5):
+            assert (await payloads(engine))[-1] == b"[DONE]"
+
+    assert raw.connections == 1
+    assert raw.generated == 5
+
+
+async def test_a_pooled_connection_that_the_server_closed_meanwhile_is_no_failure() -> None:
+    """The next call makes a new one."""
+    async with listening(RawServer(serves=1, hangs_up=True)) as raw, opened(raw.url) as engine:
+        for _ in range(3):
+            assert (await payloads(engine))[-1] == b"[DONE]"
+
+    assert raw.connections == 3
+    assert raw.generated == 3
+
+
+async def test_a_pooled_connection_that_breaks_under_a_call_is_tried_once_more() -> None:
+    """Nothing had been answered, so nothing that was sampled is lost."""
+    async with listening(RawServer(serves=1)) as raw, opened(raw.url) as engine:
+        await payloads(engine)
+        assert (await payloads(engine))[-1] == b"[DONE]"
+
+    assert raw.connections == 2
+    assert raw.generated == 3
+
+
+async def test_a_fresh_connection_that_breaks_is_not_tried_again() -> None:
+    """That is no stale connection but a broken engine."""
+    async with listening(RawServer(serves=0)) as raw, opened(raw.url) as engine:
+        with pytest.raises(EngineUnavailable, match="dropped the call"):
+            await payloads(engine)
+
+    assert raw.generated == 1
+
+
+async def test_a_pool_of_stale_connections_costs_no_call() -> None:
+    """After an engine's restart all of its connections are stale, not only the first that is tried."""
+    async with listening(RawServer(serves=1)) as raw, opened(raw.url) as engine:
+        raw.meeting = asyncio.Barrier(3)
+        await asyncio.gather(*(payloads(engine) for _ in range(3)))
+        raw.meeting = None
+        assert raw.connections == 3
+
+        assert (await payloads(engine))[-1] == b"[DONE]"
+
+
+async def test_a_call_through_the_gateway_survives_a_stale_connection(open_house: OpenHouse) -> None:
+    """The client notices nothing."""
+    async with listening(RawServer(serves=2)) as raw:
+        house = await open_house(engine=(raw.url,))
+        answers = [await house.ask("s") for _ in range(6)]
+
+        assert [answer.status for answer in answers] == [200] * 6
+        assert len(await house.turns("s")) == 6
+        await house.http.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+            EngineProtocolError,
+            "application/json",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", EngineProtocolError, "octet-stream"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>", EngineUnavailable, "502"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>", EngineProtocolError, "--enable-scale-out"),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}", EngineProtocolError, "--engine-key"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", EngineUnavailable, "dropped the call"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 99\r\n\r\ndata: [DO",
+            None,
+            "dropped the call",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            None,
+            "dropped the call",
+        ),
+    ],
+)
+async def test_whatever_answers_a_call_fails_as_an_engine_does(
+    answer: bytes, error: type[GatewayError] | None, says: str
+) -> None:
+    """A proxy, another service, half an answer: an error that says what came, or what to do."""
+    raw = RawServer(serves=1, hangs_up=True, answer=answer)
+    async with listening(raw), opened(raw.url) as engine:
+        with pytest.raises(error or EngineUnavailable) as failed:
+            await payloads(engine)
+
+    assert says in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"{}", b'{"data": []}', b'{"data": [{}]}', b'{"data": [{"max_model_len": "9"}]}']
+)
+async def test_an_engine_must_say_its_context(body: bytes) -> None:
+    """Something else that listens there is no engine; what was known before is kept."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    async with listening(RawServer(answer=answer)) as raw, opened(raw.url) as engine:
+        with pytest.raises(EngineProtocolError, match="max_model_len"):
+            await engine.refresh()
+
+        assert engine.max_model_len is None
+
+
+async def test_an_engine_says_its_context_in_tokens() -> None:
+    """It is remembered."""
+    async with listening(RawServer()) as raw, opened(f"{raw.url}/") as engine:
+        assert await engine.refresh() == 4096
+        assert engine.max_model_len == 4096
+        assert raw.requests == [b"/v1/models"]
+
+
+async def test_the_engines_key_is_shown_with_each_call() -> None:
+    """As vLLM's --api-key wants it."""
+    sim = create_sim()
+    async with serving(sim) as server, opened(str(server.make_url("")), key="hush") as engine:
+        await payloads(engine)
+
+    (entry,) = sim[JOURNAL].entries
+    assert entry.headers["authorization"] == "Bearer hush"
+    assert entry.request_id == "r"
+
+
+async def left_after(sim: Application, first: Callable[[], bool]) -> None:
+    """Leave a call once `first` holds, and wait until the engine has noticed."""
+    async with serving(sim) as server, opened(str(server.make_url(""))) as engine:
+        task = asyncio.ensure_future(payloads(engine))
+        await until(first)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await until(lambda: sim[JOURNAL].running == 0)
+
+        assert task.cancelled()
+        assert sim[JOURNAL].entries[0].disconnected
+
+
+@pytest.mark.parametrize("after", [0, 2])
+async def test_leaving_a_call_closes_its_socket(after: int) -> None:
+    """Which is what makes vLLM stop sampling, be it before the first token or later."""
+    sim = create_sim()
+    sim[FAULTS].inject("stall", after=after)
+
+    await left_after(sim, lambda: bool(sim[JOURNAL].entries) and len(sim[JOURNAL].entries[0].emitted) == after)
+
+
+async def test_a_reader_that_stops_half_way_closes_the_socket_too() -> None:
+    """As the turn does when an event cannot be believed."""
+    sim = create_sim(token_delay_s=0.01)
+    async with serving(sim) as server, opened(str(server.make_url(""))) as engine:
+        async with aclosing(engine.generate(BODY, request_id="r")) as events:
+            async for _ in events:
+                break
+
+        await until(lambda: sim[JOURNAL].running == 0)
+        assert sim[JOURNAL].entries[0].disconnected
+
+
+async def test_an_engine_that_is_not_open_says_so() -> None:
+    """An error like any other, not a crash."""
+    with pytest.raises(EngineUnavailable, match="not open"):
+        await Engine("http://127.0.0.1:1").get("/v1/models")
+    await Engine("http://127.0.0.1:1").close()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://256.256.256.256", "nonsense", "ftp://127.0.0.1"])
+async def test_an_engine_that_cannot_be_reached_is_unavailable(url: str) -> None:
+    """Whatever stands in the way; the error names the engine."""
+    async with opened(url) as engine:
+        with pytest.raises(EngineUnavailable) as failed:
+            await payloads(engine)
+
+    assert url in str(failed.value)

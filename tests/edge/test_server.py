@@ -1,0 +1,385 @@
+"""The HTTP surface: keys, routes, bodies, and errors in OpenAI's shape."""
+
+import asyncio
+import gzip
+
+import orjson
+import pytest
+
+from gateway.sim.server import ENGINE
+from tests.edge.house import HELLO, House, Json, OpenHouse, Words
+
+CHAT = orjson.dumps({"messages": HELLO})
+AGENT_ROUTES = [
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/sessions/s/v1/chat/completions"),
+    ("GET", "/v1/models"),
+    ("GET", "/sessions/s/v1/models"),
+]
+ADMIN_ROUTES = [("GET", "/sessions/s/turns"), ("GET", "/sessions/s/trajectories"), ("GET", "/metrics")]
+OPEN_ROUTES = [("GET", "/health"), ("GET", "/ready")]
+KEYS = {"agent_key": "a-key-for-agents", "admin_key": "a-key-for-the-trainer"}
+
+
+def bearer(key: str) -> dict[str, str]:
+    """The header that shows a key."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+async def locked(open_house: OpenHouse) -> House:
+    """A gateway with both keys, and one recorded turn."""
+    house = await open_house(**KEYS)
+    assert (await house.ask("s", headers=bearer(KEYS["agent_key"]))).status == 200
+    return house
+
+
+@pytest.mark.parametrize(("method", "path"), AGENT_ROUTES + ADMIN_ROUTES)
+async def test_nothing_is_served_without_a_key(locked: House, method: str, path: str) -> None:
+    """A missing key and a wrong one are both 401."""
+    for headers in ({}, bearer("a-key-for"), bearer(""), {"x-api-key": "wrong"}, {"Authorization": "Basic YTpi"}):
+        answer = await locked.call(method, path, data=CHAT if method == "POST" else None, headers=headers)
+        assert answer.status == 401
+        assert answer.error["type"] == "authentication_error"
+        assert answer.error["code"] == "invalid_api_key"
+    assert len(locked.journal) == 1
+
+
+@pytest.mark.parametrize(("method", "path"), AGENT_ROUTES)
+@pytest.mark.parametrize("key", KEYS.values())
+async def test_agents_routes_open_to_both_keys(locked: House, method: str, path: str, key: str) -> None:
+    """In either header that SDKs use."""
+    for headers in (bearer(key), {"x-api-key": key}):
+        answer = await locked.call(method, path, data=CHAT if method == "POST" else None, headers=headers)
+        assert answer.status == 200
+
+
+async def test_the_scheme_of_a_key_may_be_written_in_any_case(locked: House) -> None:
+    """RFC 9110, section 11.1: it is case-insensitive."""
+    answer = await locked.call("GET", "/v1/models", headers={"authorization": f"bearer {KEYS['agent_key']}"})
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(("method", "path"), ADMIN_ROUTES)
+async def test_what_the_trainer_reads_is_closed_to_agents(locked: House, method: str, path: str) -> None:
+    """The agent's key is 403, the admin's opens."""
+    refused = await locked.call(method, path, headers=bearer(KEYS["agent_key"]))
+    served = await locked.call(method, path, headers=bearer(KEYS["admin_key"]))
+
+    assert refused.status == 403
+    assert refused.error["code"] == "forbidden"
+    assert served.status == 200
+
+
+@pytest.mark.parametrize("session", ["v1/s", "a/v1", "v1", "v1%2Fs", "s%2Fv1%2Fx"])
+async def test_no_session_id_opens_the_trainers_routes_to_agents(locked: House, session: str) -> None:
+    """Whatever an agent calls its session, or tries to, its turns and rows stay the trainer's."""
+    name = session.replace("%2F", "/")
+    await locked.call(
+        "POST", "/v1/chat/completions", data=CHAT, headers={**bearer(KEYS["agent_key"]), "X-Session-ID": name}
+    )
+
+    for what in ("turns", "trajectories"):
+        answer = await locked.call("GET", f"/sessions/{session}/{what}", headers=bearer(KEYS["agent_key"]))
+        assert answer.status in (403, 404)
+
+
+@pytest.mark.parametrize(("method", "path"), OPEN_ROUTES)
+async def test_probes_need_no_key(locked: House, method: str, path: str) -> None:
+    """A load balancer asks without one."""
+    assert (await locked.call(method, path)).status == 200
+
+
+async def test_without_keys_everything_is_open(house: House) -> None:
+    """As on a developer's own machine."""
+    await house.ask("s")
+
+    for method, path in AGENT_ROUTES + ADMIN_ROUTES + OPEN_ROUTES:
+        answer = await house.call(method, path, data=CHAT if method == "POST" else None)
+        assert answer.status == 200
+
+
+async def test_a_session_is_named_by_path_then_header_then_body(house: House) -> None:
+    """Path, `X-Session-ID`, `session_id`, `prompt_cache_key`: the first that is given; it comes back in a header."""
+    body: Json = {"session_id": "body", "prompt_cache_key": "cache"}
+    header = {"X-Session-ID": "header"}
+    answers = [
+        await house.ask("path", headers=header, **body),
+        await house.ask(None, headers=header, **body),
+        await house.ask(None, **body),
+        await house.ask(None, prompt_cache_key="cache"),
+    ]
+
+    names = ["path", "header", "body", "cache"]
+    assert [answer.headers["x-session-id"] for answer in answers] == names
+    assert [len(await house.turns(name)) for name in names] == [1] * 4
+
+
+async def test_a_nameless_session_gets_a_name(house: House, words: Words) -> None:
+    """Each call another; under it the turn is found."""
+    answers = [await house.ask(None, HELLO, words.said("Hi.")) for _ in range(2)]
+
+    names = [answer.headers["x-session-id"] for answer in answers]
+    assert len(set(names)) == 2
+    assert [len(await house.turns(name)) for name in names] == [1, 1]
+
+
+async def test_a_slash_in_a_session_id_may_be_escaped_or_not(house: House, words: Words) -> None:
+    """`a/b`, `a%2Fb` and `a%2fb` are one session, in every place that names one."""
+    for name in ("run/7", "run%2F7", "run%2f7"):
+        answer = await house.ask(name, HELLO, words.said("Hi."))
+        assert answer.headers["x-session-id"] == "run/7"
+    await house.ask(None, HELLO, words.said("Hi."), headers={"X-Session-ID": "run/7"})
+
+    for name in ("run/7", "run%2F7", "run%2f7"):
+        assert len(await house.turns(name)) == 4
+        assert {row["session_id"] for row in await house.rows(name)} == {"run/7"}
+
+
+async def test_an_escaped_percent_sign_is_one(house: House, words: Words) -> None:
+    """`a%252Fb` is the session called `a%2Fb`, and not `a/b`."""
+    answer = await house.ask("a%252Fb", HELLO, words.said("Hi."))
+
+    assert answer.headers["x-session-id"] == "a%2Fb"
+    assert await house.turns("a/b") == []
+    assert len(await house.turns("a%252Fb")) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a/v1/b",
+        "a//b",
+        "/a",
+        "a/",
+        "..",
+        "a/../b",
+        "./a",
+        "turns",
+        "a/trajectories",
+        "finish",
+        "x/v1",
+        "a\tb",
+        "é" * 513,
+    ],
+)
+async def test_a_session_id_that_cannot_stand_in_a_path_is_refused(house: House, name: str) -> None:
+    """In the body as in the header; no engine is asked."""
+    answer = await house.ask(None, session_id=name)
+
+    assert answer.status == 400
+    assert answer.error["param"] == "session_id"
+    if name.isascii() and name.isprintable():
+        assert (await house.ask(None, headers={"X-Session-ID": name})).status == 400
+    assert house.journal == []
+
+
+@pytest.mark.parametrize("path", ["a//b", "a%2F%2Fb", "a%2Fv1%2Fb", "turns", "..%2Fa", "a%0Ab", "%2E%2E"])
+async def test_a_path_that_holds_no_session_id_is_refused(house: House, path: str) -> None:
+    """400 or 404 in OpenAI's shape, never a session by another name."""
+    answer = await house.ask(path)
+
+    assert answer.status in (400, 404)
+    assert answer.error
+    assert house.journal == []
+    assert await house.metric("gateway_sessions") == 0
+
+
+async def test_ids_of_any_script_are_ids(house: House, words: Words) -> None:
+    """A session may be called in Greek."""
+    assert (await house.ask("%CE%B1%CE%B2", HELLO, words.said("Hi."))).status == 200
+
+    (row,) = await house.rows("%CE%B1%CE%B2")
+    assert row["session_id"] == "αβ"
+
+
+async def test_a_body_over_the_limit_is_413(open_house: OpenHouse) -> None:
+    """In OpenAI's shape, naming the setting; and the connection serves on."""
+    house = await open_house(max_body_bytes=2048)
+    big = orjson.dumps({"messages": [{"role": "user", "content": "x" * 4096}]})
+
+    for _ in range(2):
+        answer = await house.call("POST", "/v1/chat/completions", data=big)
+        assert answer.status == 413
+        assert answer.error["code"] == "request_too_large"
+        assert "--max-body-bytes" in answer.error["message"]
+    assert (await house.ask("s")).status == 200
+
+
+async def test_a_compressed_body_is_read(house: House, words: Words) -> None:
+    """Agents that re-send long histories may gzip them."""
+    body = {"messages": HELLO, "vllm_xargs": {"script": words.said("Hi.")}}
+    data = gzip.compress(orjson.dumps(body))
+
+    answer = await house.call("POST", "/v1/chat/completions", data=data, headers={"Content-Encoding": "gzip"})
+
+    assert answer.status == 200
+    assert answer.message["content"] == "Hi."
+
+
+async def test_a_compressed_body_over_the_limit_is_413(open_house: OpenHouse) -> None:
+    """What counts is its size when it is unpacked."""
+    house = await open_house(max_body_bytes=2048)
+    data = gzip.compress(orjson.dumps({"messages": [{"role": "user", "content": "x" * 100_000}]}))
+    assert len(data) < 2048
+
+    answer = await house.call("POST", "/v1/chat/completions", data=data, headers={"Content-Encoding": "gzip"})
+
+    assert answer.status == 413
+    assert answer.error["code"] == "request_too_large"
+
+
+async def test_a_body_that_is_not_what_its_encoding_says_is_the_callers_fault(house: House) -> None:
+    """400 in OpenAI's shape, not a failure of ours."""
+    answer = await house.call("POST", "/v1/chat/completions", data=CHAT, headers={"Content-Encoding": "gzip"})
+
+    assert answer.status == 400
+    assert answer.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"messages": []}', b'{"messages": 1}'])
+async def test_a_body_that_is_no_request_is_400(house: House, body: bytes) -> None:
+    """In OpenAI's shape; it leaves no session."""
+    answer = await house.call("POST", "/sessions/s/v1/chat/completions", data=body)
+
+    assert answer.status == 400
+    assert answer.error["type"] == "invalid_request_error"
+    assert await house.turns("s") == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nothing", "/v1/nothing", "/sessions/s", "/sessions//turns", "/v1/chat/completions/"]
+)
+async def test_an_unknown_route_is_404(house: House, path: str) -> None:
+    """In OpenAI's shape."""
+    answer = await house.call("GET", path)
+
+    assert answer.status == 404
+    assert answer.error["type"] == "not_found_error"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/chat/completions", "POST"),
+        ("DELETE", "/v1/models", "GET"),
+        ("POST", "/sessions/s/turns", "GET"),
+        ("PUT", "/sessions/s/v1/chat/completions", "POST"),
+    ],
+)
+async def test_a_wrong_method_is_405(house: House, method: str, path: str, allowed: str) -> None:
+    """In OpenAI's shape; `Allow` says what would do, as RFC 9110 demands."""
+    answer = await house.call(method, path)
+
+    assert answer.status == 405
+    assert answer.error["type"] == "invalid_request_error"
+    assert allowed in answer.headers.get("Allow", "")
+
+
+async def test_the_engines_models_are_relayed(house: House) -> None:
+    """As the engine lists them, with and without a session; nothing is recorded."""
+    for path in ("/v1/models", "/sessions/s/v1/models"):
+        answer = await house.call("GET", path)
+        assert answer.status == 200
+        assert [(model["id"], model["max_model_len"]) for model in answer.body["data"]] == [("sim", 40960)]
+    assert await house.turns("s") == []
+
+
+@pytest.mark.parametrize("what", ["turns", "trajectories"])
+async def test_an_unknown_session_is_404(house: House, what: str) -> None:
+    """With a code of its own, apart from unknown routes."""
+    answer = await house.call("GET", f"/sessions/nobody/{what}")
+
+    assert answer.status == 404
+    assert answer.error["code"] == "session_not_found"
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "٣", "9" * 20])
+async def test_a_cursor_that_is_none_of_ours_is_400(house: House, cursor: str) -> None:
+    """Not a failure, and not the first page."""
+    await house.ask("s")
+    url = house.http.make_url("/sessions/s/turns").with_query(cursor=cursor)
+
+    answer = await house.call("GET", url.raw_path_qs)
+
+    assert answer.status == 400
+    assert answer.error["param"] == "cursor"
+
+
+async def test_a_request_id_that_no_header_can_carry_is_no_failure(house: House) -> None:
+    """It is replaced or cleaned; a client's odd header is not our failure."""
+    answer = await raw_request(
+        house, b"X-Request-Id: caf\xe9\xff\r\n", orjson.dumps({"messages": HELLO, "max_tokens": 4})
+    )
+
+    assert b" 200 " in answer.partition(b"\r\n")[0]
+
+
+async def raw_request(house: House, header: bytes, body: bytes) -> bytes:
+    """The whole answer to a chat request with a header that no client library would write."""
+    server = house.http.server
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    writer.write(head + header + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_template_arguments_reach_the_template(house: House, words: Words) -> None:
+    """`enable_thinking: false` closes the thinking in the prompt itself."""
+    await house.ask("s", HELLO, words.said("Hi."))
+    answer = await house.ask("s", HELLO, words.said("Hi."), chat_template_kwargs={"enable_thinking": False})
+
+    assert answer.status == 200
+    assert answer.message["content"] == "Hi."
+    thinking, without = (words.text(prompt) for prompt in house.prompts)
+    assert "</think>" not in thinking
+    assert without.endswith("<think>\n\n</think>\n\n")
+
+
+async def test_a_template_argument_that_the_renderer_does_not_know_is_400(house: House) -> None:
+    """It would change nothing, silently; no engine is asked."""
+    answer = await house.ask("s", chat_template_kwargs={"enable_thinkin": False})
+
+    assert answer.status == 400
+    assert answer.error["param"] == "chat_template_kwargs"
+    assert house.journal == []
+
+
+async def test_a_prompt_that_leaves_no_room_is_context_length_exceeded(open_house: OpenHouse) -> None:
+    """Harnesses compact their history on this code; no engine is asked and no session is left."""
+    house = await open_house(sim={"max_model_len": 64})
+
+    for text in ("word " * 100, "x" * 1_000_000):
+        answer = await house.ask("s", [{"role": "user", "content": text}])
+        assert answer.status == 400
+        assert answer.error["code"] == "context_length_exceeded"
+    assert house.journal == []
+    assert await house.turns("s") == []
+    assert await house.metric("gateway_turns_in_flight") == 0
+
+
+async def test_an_engine_that_finds_the_prompt_too_long_is_understood(open_house: OpenHouse) -> None:
+    """The same code when the engine is the one to say so."""
+    house = await open_house(sim={"max_model_len": 64})
+    object.__setattr__(house.sim[ENGINE], "max_model_len", 8)
+
+    answer = await house.ask("s", HELLO)
+
+    assert answer.status == 400
+    assert answer.error["code"] == "context_length_exceeded"
+    assert await house.turns("s") == []
+
+
+async def test_what_the_engine_refuses_is_relayed_without_what_it_echoes(house: House) -> None:
+    """Its status and its words, but no model of ours."""
+    answer = await house.ask("s", HELLO, model="another")
+
+    assert answer.status == 404
+    assert answer.error["code"] == "engine_refused"
+    assert "another" in answer.error["message"]
+    assert await house.turns("s") == []

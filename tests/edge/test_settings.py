@@ -1,0 +1,99 @@
+"""Settings: flags, then the environment, then defaults; what is ill is named in one line with its remedy."""
+
+import pytest
+
+from gateway.errors import ConfigError
+from gateway.settings import load_settings
+
+
+def test_a_flag_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a flag that was not given is no flag."""
+    monkeypatch.setenv("GATEWAY_MODEL", "from-the-environment")
+    monkeypatch.setenv("GATEWAY_PORT", "1234")
+
+    settings = load_settings(model="from-a-flag", port=None)
+
+    assert settings.model == "from-a-flag"
+    assert settings.port == 1234
+    assert settings.host == "127.0.0.1"
+
+
+def test_every_kind_of_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers, booleans, secrets and lists."""
+    values = {"MODEL": "m", "ALLOW_BRIDGELESS": "true", "AGENT_KEY": "k", "CONNECT_TIMEOUT_S": "0.5"}
+    for name, value in (values | {"ENGINE": "http://a,http://b"}).items():
+        monkeypatch.setenv(f"GATEWAY_{name}", value)
+
+    settings = load_settings()
+
+    assert settings.allow_bridgeless is True
+    assert settings.agent_key is not None
+    assert settings.agent_key.get_secret_value() == "k"
+    assert settings.connect_timeout_s == 0.5
+    assert settings.engine == ("http://a", "http://b")
+
+
+def test_one_engine_from_the_environment_is_a_plain_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what everybody writes into a variable."""
+    monkeypatch.setenv("GATEWAY_ENGINE", "http://a")
+
+    assert load_settings(model="m").engine == ("http://a",)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({}, "--model"),
+        ({"model": "m", "port": 70000}, "--port"),
+        ({"model": "m", "port": -1}, "--port"),
+        ({"model": "m", "max_body_bytes": 0}, "--max-body-bytes"),
+        ({"model": "m", "connect_timeout_s": 0}, "--connect-timeout-s"),
+        ({"model": "m", "connect_timeout_s": float("nan")}, "--connect-timeout-s"),
+        ({"model": "m", "thinking_retention": "some"}, "--thinking-retention"),
+        ({"model": "m", "store": "sqlite:///x"}, "--store"),
+        ({"model": "m", "engine": ("localhost:8000",)}, "--engine"),
+        ({"model": "m", "engine": ("",)}, "--engine"),
+        ({"model": "m", "hots": "x"}, "--hots"),
+    ],
+)
+def test_an_ill_setting_is_named_in_one_line(flags: dict[str, object], named: str) -> None:
+    """By its flag, which is how it was most likely given."""
+    with pytest.raises(ConfigError) as refused:
+        load_settings(**flags)
+
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith(named)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
+def test_nothing_beyond_loopback_is_served_without_a_key(host: str) -> None:
+    """Unless the operator insists; the line says how."""
+    with pytest.raises(ConfigError) as refused:
+        load_settings(model="m", host=host)
+
+    assert all(remedy in str(refused.value) for remedy in ("--agent-key", "--admin-key", "--insecure"))
+    assert load_settings(model="m", host=host, insecure=True).host == host
+    assert load_settings(model="m", host=host, admin_key="k").host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
+def test_loopback_needs_no_key(host: str) -> None:
+    """Every address of it."""
+    assert load_settings(model="m", host=host).host == host
+
+
+@pytest.mark.parametrize("name", ["agent_key", "admin_key"])
+def test_an_empty_key_is_no_key(name: str) -> None:
+    """`--agent-key "$KEY"` with an unset variable must not open the gateway to the world."""
+    with pytest.raises(ConfigError):
+        load_settings(model="m", host="0.0.0.0", **{name: ""})
+
+
+def test_secrets_are_not_shown() -> None:
+    """Neither by `repr` nor in an error about something else."""
+    settings = load_settings(model="m", agent_key="hush", admin_key="hush", engine_key="hush")
+    assert "hush" not in repr(settings)
+
+    with pytest.raises(ConfigError) as refused:
+        load_settings(model="m", agent_key="hush", port=-1)
+    assert "hush" not in str(refused.value)

@@ -1,0 +1,181 @@
+"""Cancelled anywhere, a turn is not recorded as complete, and holds nothing."""
+
+import asyncio
+import types
+from collections.abc import AsyncIterator, Coroutine, Generator
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+
+from gateway.core.types import Message, Sampling, TurnRequest
+from gateway.edge.backends import Backends
+from gateway.edge.engine import Engine
+from gateway.edge.metrics import Metrics
+from gateway.edge.sessions import Session
+from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.render.registry import Renderers
+from gateway.sim import JOURNAL, create_sim
+from tests.edge.house import Application, KeepingStore, Words, serving, until
+
+
+class Bench:
+    """All that a turn needs, without a server in front."""
+
+    def __init__(self, deps: Deps, store: KeepingStore, sim: Application, words: Words) -> None:
+        self.deps = deps
+        self.store = store
+        self.sim = sim
+        self.words = words
+        self.session = Session("s")
+
+    async def take(self, text: str, *said: str) -> None:
+        """Take a turn: the model says `text` after what was said before, in turns."""
+        roles = ("user", "assistant")
+        messages = tuple(Message(roles[at % 2], content) for at, content in enumerate(said or ("Hello?",)))  # type: ignore[arg-type]
+        sampling = Sampling(extra_args={"script": self.words.said(text)}, stop=("STOP",))
+        call = TurnCall(self.session.id, TurnRequest(messages, sampling=sampling), f"t{len(self.store.turns)}", "r")
+        await take_turn(call, self.session, self.deps)
+
+    @property
+    def statuses(self) -> list[str]:
+        """What the session's turns are, in order."""
+        return [turn.status for turn in self.session.ledger.turns]
+
+    async def holds_nothing(self) -> None:
+        """No lease is counted, and the engine is left in peace."""
+        (gauge,) = self.deps.metrics.in_flight.collect()
+        assert [sample.value for sample in gauge.samples] == [0.0]
+        assert set(self.deps.backends._load.values()) == {0}
+        await until(lambda: self.sim[JOURNAL].running == 0)
+
+
+@pytest.fixture
+async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
+    """A bench with one sim."""
+    sim, store, metrics = create_sim(token_delay_s=0.0005), KeepingStore(), Metrics()
+    async with serving(sim) as server:
+        backends = Backends([Engine(str(server.make_url("")))], metrics)
+        await backends.open()
+        deps = Deps(renderers, backends, store, metrics)
+        yield Bench(deps, store, sim, words)
+        await backends.close()
+        deps.render_thread.shutdown()
+
+
+@types.coroutine
+def cancelled_at(work: Coroutine[Any, Any, Any], suspension: int) -> Generator[Any, None, bool]:
+    """Run `work`, and cancel its task when it waits for the time number `suspension`; whether it came to that."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    step = partial(work.send, None)
+    for number in count():
+        try:
+            awaited = step()
+        except StopIteration:
+            return number > suspension
+        if number == suspension:
+            loop.call_soon(task.cancel)
+        try:
+            yield awaited
+        except asyncio.CancelledError as error:
+            step = partial(work.throw, error)
+        else:
+            step = partial(work.send, None)
+    raise AssertionError
+
+
+async def run(work: Coroutine[Any, Any, Any], suspension: int) -> bool:
+    """As `cancelled_at`, in one task, which is the caller's."""
+    return await cancelled_at(work, suspension)
+
+
+async def test_cancelled_at_each_of_its_awaits_a_turn_leaves_no_trace_but_an_aborted_one(bench: Bench) -> None:
+    """One await after the other: nothing complete is recorded, at most one aborted turn, and nothing is held."""
+    await bench.take("Hi.")
+    for suspension in count():
+        before, puts = bench.statuses, len(bench.store.turns)
+        task = asyncio.ensure_future(run(bench.take("A longer answer.", "Hello?", "Hi.", "And?"), suspension))
+        (outcome,) = await asyncio.gather(task, return_exceptions=True)
+        added = bench.statuses[len(before) :]
+        await bench.holds_nothing()
+        if outcome is False:  # it ended before it waited so often
+            assert added == ["complete"]
+            break
+        assert isinstance(outcome, asyncio.CancelledError)
+        assert added in ([], ["aborted"])
+        assert len(bench.store.turns) - puts == len(added)
+
+    assert suspension > 5
+    assert "aborted" in bench.statuses
+
+
+async def test_what_is_kept_of_a_cancelled_turn_is_what_the_engine_wrote_first(bench: Bench) -> None:
+    """Every aborted turn's ids are a prefix of the script, in the context that the engine read."""
+    script = bench.words.said("A longer answer.")
+    for suspension in range(40):
+        task = asyncio.ensure_future(run(bench.take("A longer answer."), suspension))
+        await asyncio.gather(task, return_exceptions=True)
+
+    await bench.holds_nothing()
+    prompts = [entry.body["token_ids"] for entry in bench.sim[JOURNAL].entries]
+    for turn in bench.store.turns:
+        ids = turn.completion.ids.tolist()
+        assert ids == script[: len(ids)]
+        assert turn.prompt_ids().tolist() in prompts
+        assert turn.base is None
+
+
+class Hanging(Engine):
+    """An engine that takes a call and never says a word, or fails as it is told."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        super().__init__("http://hanging")
+        self.max_model_len = 4096
+        self.failure = failure
+        self.asked = 0
+        self.left = 0
+
+    async def generate(self, body: bytes, *, request_id: str):
+        self.asked += 1
+        try:
+            if self.failure is not None:
+                raise self.failure
+            await asyncio.Event().wait()
+            yield b""
+        finally:
+            self.left += 1
+
+
+async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Renderers, words: Words) -> None:
+    """Its stream is closed before the turn ends, and nothing is recorded."""
+    engine, store, metrics = Hanging(), KeepingStore(), Metrics()
+    deps = Deps(renderers, Backends([engine], metrics), store, metrics)
+    session = Session("s")
+    call = TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r")
+    task = asyncio.ensure_future(take_turn(call, session, deps))
+    await until(lambda: engine.asked)
+
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert task.cancelled()
+    assert engine.left == 1
+    assert (len(session.ledger), store.turns) == (0, [])
+    assert deps.backends._load == {engine.url: 0}
+    deps.render_thread.shutdown()
+
+
+async def test_an_unforeseen_failure_holds_nothing_and_records_nothing(renderers: Renderers) -> None:
+    """A bug below is no turn, and its lease is given back."""
+    engine, store, metrics = Hanging(RuntimeError("a bug")), KeepingStore(), Metrics()
+    deps = Deps(renderers, Backends([engine], metrics), store, metrics)
+    session = Session("s")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r"), session, deps)
+
+    assert (len(session.ledger), store.turns) == (0, [])
+    assert deps.backends._load == {engine.url: 0}
+    deps.render_thread.shutdown()

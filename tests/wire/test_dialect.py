@@ -1,0 +1,17 @@
+"""What makes a northbound dialect."""
+
+import pytest
+
+from gateway.wire import chat
+from gateway.wire.dialect import Dialect
+
+DIALECTS: list[Dialect] = [chat]
+"""Checked by mypy: a module is a dialect if its functions fit."""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_dialect_has_all_functions_of_the_protocol(dialect):
+    """By name, for those who do not run a type checker."""
+    promised = {name for name in vars(Dialect) if not name.startswith("_")}
+    assert {"decode", "encode", "encode_error"} == promised
+    assert promised <= vars(dialect).keys()

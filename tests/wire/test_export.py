@@ -1,0 +1,153 @@
+"""What a trainer reads: every item once, in order, page by page."""
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.core.segments import rows
+from gateway.core.types import Completion, FinishReason, Origin, VersionSpan, float32s, token_ids
+from gateway.errors import BadRequest
+from gateway.wire.export import encode_page, row_object, turn_object
+from tests.wire.turns import turn
+
+THIRD = float32s([-1 / 3])[0]
+"""The nearest that float32 comes to it."""
+
+
+def page(items, cursor: str | None, size: int = 2):
+    """One page, read back."""
+    return orjson.loads(encode_page(items, cursor, size, lambda item: {"item": item}))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 99), max_size=20), st.integers(1, 7))
+def test_all_pages_together_are_the_list(items, size):
+    """No item twice, none left out, no page too long, none empty but the only one."""
+    found, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        answer = page(items, cursor, size)
+        assert ["data", "next"] == list(answer)
+        assert len(answer["data"]) <= size
+        found += [entry["item"] for entry in answer["data"]]
+        cursor, pages = answer["next"], pages + 1
+    assert items == found
+    assert max(1, -(-len(items) // size)) == pages
+
+
+def test_a_list_that_grew_meanwhile_goes_on_where_the_page_ended():
+    """Pages of a list that only ever grows at its end stay true."""
+    cursor = page([1, 2, 3], None)["next"]
+    assert {"data": [{"item": 3}, {"item": 4}], "next": None} == page([1, 2, 3, 4], cursor)
+
+
+def test_a_cursor_at_the_end_is_an_empty_page():
+    """Nothing is there yet."""
+    assert {"data": [], "next": None} == page([1, 2], "2")
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", " ", "-1", "+1", "1.0", "x", "1 ", "0x1", "\u0663", "\u00b2", "9" * 12, "9" * 5000]
+)
+def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
+    """Digits only, in ASCII, and not too many."""
+    with pytest.raises(BadRequest) as caught:
+        page([1, 2, 3], cursor)
+    assert "cursor" == caught.value.param
+
+
+def test_the_json_of_a_first_turn():
+    """All keys, whatever their values."""
+    assert {
+        "turn_id": "t1",
+        "parent_id": None,
+        "status": "complete",
+        "how": "rendered",
+        "reason": "first_turn",
+        "prompt_tokens": 2,
+        "completion_tokens": 2,
+        "finish_reason": "stop",
+        "engine": "http://engine-0:8000",
+        "rank": 0,
+        "policy_versions": [{"version": "v1", "start": 0, "end": 2, "source": "engine"}],
+        "differences": [],
+        "flags": [],
+        "thinking_retention": None,
+    } == turn_object(turn("t1"))
+
+
+def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
+    """Differences are sorted, so that equal turns look equal."""
+    second = turn(
+        "t2",
+        turn("t1"),
+        differences=frozenset({"reasoning_dropped", "content_whitespace", "ambiguous_sibling"}),
+        flags=("stop_cut", "malformed_tool_call"),
+        origin=Origin("http://engine-1:8000", 3, "all"),
+        completion=Completion(
+            token_ids([7, 8, 9]),
+            float32s([-1.0] * 3),
+            FinishReason.ABORT,
+            (VersionSpan("a", 0, 1, "assumed"), VersionSpan("b", 1, 3, "fenced")),
+        ),
+    )
+    expected = {
+        "turn_id": "t2",
+        "parent_id": "t1",
+        "status": "aborted",
+        "how": "bridged",
+        "reason": None,
+        "prompt_tokens": 6,
+        "completion_tokens": 3,
+        "finish_reason": "abort",
+        "engine": "http://engine-1:8000",
+        "rank": 3,
+        "policy_versions": [
+            {"version": "a", "start": 0, "end": 1, "source": "assumed"},
+            {"version": "b", "start": 1, "end": 3, "source": "fenced"},
+        ],
+        "differences": ["ambiguous_sibling", "content_whitespace", "reasoning_dropped"],
+        "flags": ["stop_cut", "malformed_tool_call"],
+        "thinking_retention": "all",
+    }
+    assert expected == turn_object(second)
+    assert expected == orjson.loads(encode_page([second], None, 1, turn_object))["data"][0]
+
+
+def test_the_json_of_a_row():
+    """Its turns say where they lie in it; two rows of one tree train their shared turn once."""
+    first = turn("t1")
+    left, right = turn("t2", first), turn("t3", first, origin=Origin("http://engine-0:8000", 0, "all"))
+    encoded = encode_page(rows([first, left, right]), None, 20, lambda row: row_object("s/1", row))
+    shared = {**turn_object(first), "start": 2, "end": 4}
+    assert [
+        {
+            "session_id": "s/1",
+            "row_id": "t2",
+            "token_ids": [1, 2, 7, 8, 1, 2, 7, 8],
+            "loss_mask": [0, 0, 1, 1, 0, 0, 1, 1],
+            "logprobs": [0.0, 0.0, -0.5, THIRD, 0.0, 0.0, -0.5, THIRD],
+            "thinking_retention": None,
+            "turns": [{**shared, "trained": True}, {**turn_object(left), "start": 6, "end": 8, "trained": True}],
+        },
+        {
+            "session_id": "s/1",
+            "row_id": "t3",
+            "token_ids": [1, 2, 7, 8, 1, 2, 7, 8],
+            "loss_mask": [0, 0, 0, 0, 0, 0, 1, 1],
+            "logprobs": [0.0, 0.0, -0.5, THIRD, 0.0, 0.0, -0.5, THIRD],
+            "thinking_retention": "all",
+            "turns": [{**shared, "trained": False}, {**turn_object(right), "start": 6, "end": 8, "trained": True}],
+        },
+    ] == orjson.loads(encoded)["data"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-(2.0**100), 0, width=32), min_size=1, max_size=20))
+def test_logprobs_survive_the_way_to_the_trainer(values):
+    """Float32 in, the very same float32 out."""
+    completion = Completion(
+        token_ids([5] * len(values)), float32s(values), FinishReason.STOP, (VersionSpan("v1", 0, len(values)),)
+    )
+    encoded = encode_page(rows([turn("t1", completion=completion)]), None, 1, lambda row: row_object("s", row))
+    assert values == orjson.loads(encoded)["data"][0]["logprobs"][2:]
