@@ -31,9 +31,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
         ConfigError: the tokenizer or the renderer cannot be had, or the renderer can never bridge.
     """
     tokenizer = registry.load_tokenizer(settings.model, settings.model_name or settings.model)
-    retention, bridgeless_ok = settings.thinking_retention, settings.allow_bridgeless
-    choice = registry.resolve(settings.renderer, tokenizer, renderer, retention=retention, bridgeless_ok=bridgeless_ok)
-    renderers, notes = choice
+    spec, retention, lax = settings.renderer, settings.thinking_retention, settings.allow_bridgeless
+    renderers, notes = registry.resolve(spec, tokenizer, renderer, retention=retention, bridgeless_ok=lax)
     for note in notes:
         log.warning(note)
     metrics = Metrics()
@@ -54,7 +53,7 @@ def _plain(secret: SecretStr | None) -> str | None:
 async def _lifespan(server: Server) -> AsyncIterator[None]:
     """Engines open while the application runs; at its end turns are stopped first, then the engines closed."""
     backends = server.deps.backends
-    await backends.open()
+    await backends.refresh()
     watch = asyncio.create_task(backends.watch())
     yield
     watch.cancel()

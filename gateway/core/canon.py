@@ -144,17 +144,13 @@ def canonical_json(value: object) -> str:
 
 
 def _strict_json(text: str) -> object:
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    return json.loads(text, object_pairs_hook=_unique)  # NaN and infinities fail in `canonical_json`
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len({key for key, _ in pairs}) != len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)
-
-
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _hash(text: str) -> str:

@@ -179,13 +179,15 @@ class PendingTurn:
 
     def history(self) -> list[Message]:
         """The whole history for a full render: our own answers as they were recorded."""
-        turns = self.parent.branch() if self.parent else []
-        recorded = [message for turn in turns for message in (*turn.new_messages, turn.message)]
+        recorded = [message for turn in self._turns() for message in (*turn.new_messages, turn.message)]
         return self._in_own_words([*recorded, *self.new_messages])
+
+    def _turns(self) -> list[Turn]:
+        return self.parent.branch() if self.parent else []
 
     def _in_own_words(self, messages: Messages) -> list[Message]:
         """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
-        calls = [call for turn in (self.parent.branch() if self.parent else ()) for call in turn.message.tool_calls]
+        calls = [call for turn in self._turns() for call in turn.message.tool_calls]
         own = {call.id: call.own_id for call in calls if call.own_id is not None}
         return [_translated(message, own) for message in messages] if own else list(messages)
 

@@ -22,12 +22,6 @@ class Backends:
         for url in self._engines:
             metrics.in_flight.labels(engine=url).set_function(partial(self._load.__getitem__, url))
 
-    async def open(self) -> None:
-        """Make the connection pools and learn the engines' context lengths, of those that are up already."""
-        for engine in self._engines.values():
-            await engine.open()
-        await self.refresh()
-
     async def close(self) -> None:
         """Close every engine's pool."""
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))

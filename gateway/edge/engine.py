@@ -17,7 +17,6 @@ _KEEP_ALIVE_S = 4.0
 """uvicorn closes idle connections after 5 s; we let go first."""
 _SMALL_CALL_S = 10.0
 """Longest that a question about the server itself may take."""
-_REUSED = "reused"
 
 
 class Engine:
@@ -33,13 +32,15 @@ class Engine:
         self.trouble = ""
         """Why it last did not answer."""
 
-    async def open(self) -> None:
-        """Make the connection pool; needs a running event loop."""
-        # No connector limit: the pool above decides how many turns an engine gets.
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
-        self._session = aiohttp.ClientSession(
-            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[_trace()]
-        )
+    def _pool(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # No connector limit: the pool above decides how many turns an engine gets.
+            tcp = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+            jar, traces = aiohttp.DummyCookieJar(), [_trace()]
+            self._session = aiohttp.ClientSession(
+                connector=tcp, headers=self._headers, cookie_jar=jar, trace_configs=traces
+            )
+        return self._session
 
     async def close(self) -> None:
         """Close the pool and every call in it."""
@@ -90,33 +91,27 @@ class Engine:
         A pooled connection that the server closed meanwhile is tried once more: that failure comes before any
         byte of an answer, so nothing has been sampled that could be lost.
         """
-        if self._session is None:
-            raise EngineUnavailable(f"the engine at {self.url} is not open")
         limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
-        trail: set[str] = set()
-        send = partial(
-            self._session.request, method, self.url + path, timeout=limits, trace_request_ctx=trail, **options
-        )
+        reused: list[object] = []
+        options |= {"timeout": limits, "trace_request_ctx": reused}
+        send = partial(self._pool().request, method, self.url + path, **options)
         try:
             try:
                 response = await send()
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if _REUSED not in trail:
+                if not reused:
                     raise
                 response = await send()
             with closing(response):
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
-            reason = str(error) or type(error).__name__
-            raise EngineUnavailable(
-                f"the engine at {self.url} did not answer, or dropped the call: {reason}"
-            ) from error
+            raise EngineUnavailable(f"the engine at {self.url} failed: {str(error) or type(error).__name__}") from error
 
 
 def _trace() -> aiohttp.TraceConfig:
-    async def reused(_session: object, context: SimpleNamespace, _params: object) -> None:
-        context.trace_request_ctx.add(_REUSED)
+    async def note(_session: object, context: SimpleNamespace, params: object) -> None:
+        context.trace_request_ctx.append(params)
 
     config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(reused)
+    config.on_connection_reuseconn.append(note)
     return config

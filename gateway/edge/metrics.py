@@ -17,16 +17,14 @@ class Metrics:
         self.differences = self._counter("message_differences", "Turns with an accepted difference, by kind.", "kind")
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
-        self.in_flight = self._gauge("turns_in_flight", "Turns that hold an engine.", "engine")
-        self.sessions = self._gauge("sessions", "Sessions with at least one turn.")
+        held, known = "Turns that hold an engine.", "Sessions with at least one turn."
+        self.in_flight = Gauge("gateway_turns_in_flight", held, ["engine"], registry=self.registry)
+        self.sessions = Gauge("gateway_sessions", known, registry=self.registry)
         about = "Time from the request to the recorded turn."
         self.duration = Histogram("gateway_turn_duration_seconds", about, buckets=_BUCKETS_S, registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"gateway_{name}", text, labels, registry=self.registry)
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"gateway_{name}", text, labels, registry=self.registry)
 
     def count(self, turn: Turn) -> None:
         """Count one recorded turn."""

@@ -29,12 +29,6 @@ def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, temp
     return renderer
 
 
-def retention_of(renderer: Renderer) -> str | None:
-    """Which reasoning of earlier turns a renderer keeps; ``None`` if it does not say."""
-    value = getattr(renderer, "effective_thinking_retention", None)
-    return value if isinstance(value, str) else None
-
-
 def _package() -> Any:  # the package is optional and has no public type information
     try:
         import renderers

@@ -104,7 +104,8 @@ def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
 
 def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
-    return Translator(renderer, tokenizer, thinking_retention=prime.retention_of(renderer))
+    kept = getattr(renderer, "effective_thinking_retention", None)
+    return Translator(renderer, tokenizer, thinking_retention=kept)
 
 
 def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:

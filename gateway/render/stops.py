@@ -33,7 +33,8 @@ def find_stop(tokenizer: Tokenizer, ids: Sequence[int], sampling: Sampling) -> S
         return None
     floor = len(tokenizer.decode(ids[: sampling.min_tokens or 0]))
     text = tokenizer.decode(ids)
-    found = {stop: end for stop in sampling.stop if (end := _end(text, stop, floor)) is not None}
+    starts = {stop: text.find(stop, max(0, floor - len(stop) + 1)) for stop in sampling.stop}
+    found = {stop: start + len(stop) for stop, start in starts.items() if start >= 0}
     if not found:
         return None
     stop, end = min(found.items(), key=lambda item: item[1])
@@ -45,8 +46,3 @@ def find_stop(tokenizer: Tokenizer, ids: Sequence[int], sampling: Sampling) -> S
     tail = visible[len(tokenizer.decode(ids[:whole])) :]
     shown = ids[:whole] + (tokenizer.encode(tail, add_special_tokens=False) if tail else [])
     return StopMatch(kept, shown, cut=visible != tokenizer.decode(ids[:kept]))
-
-
-def _end(text: str, stop: str, floor: int) -> int | None:
-    start = text.find(stop, max(0, floor - len(stop) + 1))
-    return None if start < 0 else start + len(stop)

@@ -7,7 +7,6 @@ ids and `Message` objects only.
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
@@ -37,13 +36,13 @@ class Translator:
 
     def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
-        dicts = _dicts(messages)
+        dicts = [_dict(message) for message in messages]
         return _ids(_guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
 
     def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""
         step = self.renderer.bridge_to_next_turn
-        result = _guarded(step, prompt_ids, sampled, _dicts(new), tools=_tools(tools))
+        result = _guarded(step, prompt_ids, sampled, [_dict(message) for message in new], tools=_tools(tools))
         return None if result is None else _ids(result)
 
     def parse(self, ids: list[int], prompt_ids: list[int], tools: Tools, mint: Callable[[], str]) -> Answer:
@@ -62,13 +61,11 @@ class Translator:
             else:
                 calls.append(call)
         content = "\n".join(text for text in (parsed.content or "", *broken) if text)
-        message = Message("assistant", content, reasoning=parsed.reasoning_content or None, tool_calls=tuple(calls))
-        flags = ("malformed_tool_call",) if broken else ()
-        if not (message.content or message.reasoning or calls):
-            text = self.tokenizer.decode([i for i in ids if i not in self.stop_ids])
-            message = replace(message, content=text)
-            flags = ("unparsed",) if text.strip() else flags
-        return Answer(message, flags)
+        reasoning, flags = parsed.reasoning_content or None, ("malformed_tool_call",) if broken else ()
+        if not (content or reasoning or calls):
+            content = self.tokenizer.decode([i for i in ids if i not in self.stop_ids])
+            flags = ("unparsed",) if content.strip() else ()
+        return Answer(Message("assistant", content, reasoning=reasoning, tool_calls=tuple(calls)), flags)
 
     def _text_of(self, call: ParsedCall, ids: list[int]) -> str:
         span = getattr(call, "token_span", None)
@@ -95,10 +92,6 @@ def _strict_object(arguments: object) -> str | None:
     except (ValueError, TypeError, RecursionError):
         return None
     return text
-
-
-def _dicts(messages: Messages) -> list[MessageDict]:
-    return [_dict(message) for message in messages]
 
 
 def _dict(message: Message) -> MessageDict:

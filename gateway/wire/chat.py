@@ -62,13 +62,13 @@ def _tools(fields: Fields) -> tuple[JsonObject, ...]:
 
 
 def _sampling(fields: Fields) -> Sampling:
-    limits = [fields.integer(name, 1) for name in ("max_completion_tokens", "max_tokens")]
+    newer, older = fields.integer("max_completion_tokens", 1), fields.integer("max_tokens", 1)
     stop = fields.raw("stop")
     stops = [stop] if isinstance(stop, str) else fields.items("stop")
     if len(stops) > _MAX_STOP_STRINGS or not all(isinstance(text, str) and text for text in stops):
         raise fields.error("stop", f"must be a non-empty string or up to {_MAX_STOP_STRINGS} of them")
     return Sampling(
-        max_tokens=next((limit for limit in limits if limit is not None), None),
+        max_tokens=newer or older,
         min_tokens=fields.integer("min_tokens", 0),
         temperature=fields.number("temperature", 0, 100),
         top_p=fields.number("top_p", 0, 1),
@@ -139,7 +139,10 @@ def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
         message["content"] = turn.message.content or None
         message["tool_calls"] = [_encoded_call(call) for call in turn.message.tool_calls]
     prompt, sampled = turn.prompt_length, turn.completion.ids
-    choice: dict[str, object] = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(turn)}
+    # `tool_calls` only where a call was parsed and the model had finished.
+    reason = "tool_calls" if turn.message.tool_calls else "stop"
+    reason = "length" if turn.completion.finish_reason is FinishReason.LENGTH else reason
+    choice: dict[str, object] = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     answer: dict[str, object] = {
         "id": f"chatcmpl-{turn.id}",
         "object": "chat.completion",
@@ -152,13 +155,6 @@ def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
         choice["token_ids"] = sampled.tolist()
         answer["prompt_token_ids"] = turn.prompt_ids().tolist()
     return orjson.dumps(answer)
-
-
-def finish_reason(turn: Turn) -> str:
-    """The reason in OpenAI's words: ``tool_calls`` only where a call was parsed and the model had finished."""
-    if turn.completion.finish_reason is FinishReason.LENGTH:
-        return "length"
-    return "tool_calls" if turn.message.tool_calls else "stop"
 
 
 def _encoded_call(call: ToolCall) -> dict[str, object]:

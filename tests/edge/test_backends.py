@@ -23,12 +23,10 @@ class Known(Engine):
         self.up = up
         self.asked = 0
 
-    async def refresh(self) -> int:
+    async def refresh(self) -> None:
         self.asked += 1
-        if not self.up:
-            raise EngineUnavailable("down")
-        self.max_model_len = 4096
-        return 4096
+        self.max_model_len = 4096 if self.up else None
+        self.trouble = "" if self.up else f"{self.url} is down"
 
 
 def engines(count: int) -> list[Known]:
@@ -38,9 +36,9 @@ def engines(count: int) -> list[Known]:
 
 @asynccontextmanager
 async def opened(known: list[Known]) -> AsyncIterator[Backends]:
-    """The backends of these engines, open."""
+    """The backends of these engines, each asked once."""
     backends = Backends(known, Metrics())
-    await backends.open()
+    await backends.refresh()
     try:
         yield backends
     finally:
@@ -102,10 +100,10 @@ async def test_an_engine_that_failed_gets_no_turn_before_it_answers() -> None:
 
 
 async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
-    """The error says whom it asked."""
+    """The error says what was wrong with each."""
     down = [Known("a", up=False), Known("b", up=False)]
     async with opened(down) as backends:
-        with pytest.raises(EngineUnavailable, match="a, b"):
+        with pytest.raises(EngineUnavailable, match="a is down.*b is down"):
             async with backends.lease(None):
                 raise AssertionError
         assert backends.max_model_len is None
@@ -202,7 +200,7 @@ async def test_an_engine_that_says_nothing_holds_up_no_start() -> None:
             backends = Backends([mute, Engine(str(server.make_url("")))], Metrics())
             try:
                 async with asyncio.timeout(1.5):
-                    await backends.open()
+                    await backends.refresh()
                 assert backends.max_model_len == 40960
             finally:
                 await backends.close()

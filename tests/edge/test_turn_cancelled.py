@@ -57,7 +57,7 @@ async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
     sim, store, metrics = create_sim(token_delay_s=0.0005), KeepingStore(), Metrics()
     async with serving(sim) as server:
         backends = Backends([Engine(str(server.make_url("")))], metrics)
-        await backends.open()
+        await backends.refresh()
         deps = Deps(renderers, backends, store, metrics)
         yield Bench(deps, store, sim, words)
         await backends.close()
