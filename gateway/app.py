@@ -14,6 +14,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.server import Keys, Server
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.turn import Deps
+from gateway.errors import ConfigError
 from gateway.render import registry
 from gateway.render.protocol import Renderer
 from gateway.settings import Settings
@@ -42,6 +43,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     server = Server(deps, Keys(_plain(settings.agent_key), _plain(settings.admin_key)))
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
+    app.on_shutdown.append(lambda _app: server.tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))
     return app
 
@@ -51,7 +53,7 @@ def _plain(secret: SecretStr | None) -> str | None:
 
 
 async def _lifespan(server: Server) -> AsyncIterator[None]:
-    """Engines open while the application runs; at its end turns are stopped first, then the engines closed."""
+    """Watch the engines while the application runs; turns have ended before they are closed."""
     backends = server.deps.backends
     await backends.refresh()
     watch = asyncio.create_task(backends.watch())
@@ -59,13 +61,16 @@ async def _lifespan(server: Server) -> AsyncIterator[None]:
     watch.cancel()
     with suppress(asyncio.CancelledError):
         await watch
-    await server.tasks.drain()
     await backends.close()
     server.deps.render_thread.shutdown(wait=False)
 
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until cancelled; `announce` is called with the URL once requests are accepted."""
+    """Serve until cancelled; `announce` is called with the URL once requests are accepted.
+
+    Raises:
+        ConfigError: the application cannot be made, or the address cannot be listened on.
+    """
     runner = web.AppRunner(create_app(settings), handler_cancellation=True, access_log=None)
     await runner.setup()
     try:
@@ -73,5 +78,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         host, port = runner.addresses[0][:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await asyncio.Event().wait()
+    except OSError as error:
+        raise ConfigError(f"--host {settings.host} --port {settings.port}: {error.strerror or error}") from error
     finally:
         await runner.cleanup()

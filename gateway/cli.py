@@ -19,7 +19,7 @@ from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.settings import Settings, load_settings
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False)
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @cli.callback()

@@ -51,6 +51,13 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
+    @field_validator("engine")
+    @classmethod
+    def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        if ill := [url for url in urls if not url.startswith(("http://", "https://"))]:
+            raise ValueError(f"{ill[0]!r} is no base URL, such as http://127.0.0.1:8000")
+        return urls
+
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:
         if not (self.insecure or self.agent_key or self.admin_key or _is_loopback(self.host)):

@@ -15,8 +15,10 @@ from gateway.wire.sse import SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
 """uvicorn closes idle connections after 5 s; we let go first."""
-_SMALL_CALL_S = 10.0
-"""Longest that a question about the server itself may take."""
+_REFRESH_S = 1.0
+"""How long a server may take to say that it is there; it is asked again soon."""
+_RELAY_S = 30.0
+"""How long it may take to answer a client's question."""
 
 
 class Engine:
@@ -50,18 +52,19 @@ class Engine:
     async def refresh(self) -> None:
         """Ask the server for its models, and so for the length of its context."""
         try:
-            status, body = await self.get("/v1/models")
+            status, body = await self.get("/v1/models", limit_s=_REFRESH_S)
             if status != 200:
                 raise generate.decode_error(status, body)
-            self.max_model_len = min(model["max_model_len"] for model in orjson.loads(body)["data"])
+            lengths = [model.get("max_model_len") for model in orjson.loads(body)["data"]]
+            self.max_model_len = min(length for length in lengths if type(length) is int and length > 0)
         except GatewayError as error:
             self.trouble = error.message
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, AttributeError):  # of them is orjson's
             self.trouble = f"{self.url}/v1/models does not say max_model_len: is this a vLLM?"
 
-    async def get(self, path: str) -> tuple[int, bytes]:
+    async def get(self, path: str, *, limit_s: float = _RELAY_S) -> tuple[int, bytes]:
         """Status and body of a small GET."""
-        async with self._call("GET", path, total_s=_SMALL_CALL_S) as response:
+        async with self._call("GET", path, total_s=limit_s) as response:
             return response.status, await response.read()
 
     async def generate(self, body: bytes, *, request_id: str) -> AsyncGenerator[bytes]:
@@ -88,24 +91,28 @@ class Engine:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`.
 
-        A pooled connection that the server closed meanwhile is tried once more: that failure comes before any
-        byte of an answer, so nothing has been sampled that could be lost.
+        A pooled connection that the server closed meanwhile costs no call, nor do several: each failure comes
+        before any byte of an answer and uses up one of them. A fresh connection that fails is not tried again.
         """
         limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
         reused: list[object] = []
         options |= {"timeout": limits, "trace_request_ctx": reused}
         send = partial(self._pool().request, method, self.url + path, **options)
         try:
-            try:
-                response = await send()
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                if not reused:
-                    raise
-                response = await send()
+            response = None
+            while response is None:
+                reused.clear()
+                try:
+                    response = await send()
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                    if not reused:
+                        raise
             with closing(response):
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
-            raise EngineUnavailable(f"the engine at {self.url} failed: {str(error) or type(error).__name__}") from error
+            raise EngineUnavailable(
+                f"the engine at {self.url} dropped the call: {str(error) or type(error).__name__}"
+            ) from error
 
 
 def _trace() -> aiohttp.TraceConfig:

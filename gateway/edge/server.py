@@ -43,7 +43,8 @@ class Keys:
         """
         if self.agent is None and self.admin is None:
             return
-        shown = request.headers.get("x-api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        shown = request.headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
         if _same(shown, self.admin) or (agent_route and _same(shown, self.agent)):
             return
         if _same(shown, self.agent):
@@ -133,21 +134,25 @@ class Server:
         """Check the key, and turn every failure into an answer of the caller's dialect."""
         try:
             if request.path not in _OPEN_ROUTES:
-                self._keys.check(request, agent_route="/v1/" in request.path)
+                resource = request.match_info.route.resource
+                self._keys.check(request, agent_route="/v1/" in (resource.canonical if resource else ""))
             return await handler(request)
         except GatewayError as error:
             return self._refusal(error)
+        except web.RequestPayloadError:
+            return self._refusal(BadRequest("the body is not what its Content-Encoding or Content-Length says"))
         except web.HTTPRequestEntityTooLarge as error:
             return self._refusal(TooLarge(f"the body is over --max-body-bytes: {error.text}"))
         except web.HTTPException as error:
-            return self._refusal(BadRequest(f"{error.reason}: no such route or method here", status=error.status))
+            refusal = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
+            return self._refusal(refusal, allow=error.headers.get("Allow"))
         except Exception:
             log.exception("unexpected failure", path=request.path)
             return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
 
-    def _refusal(self, error: GatewayError) -> web.Response:
+    def _refusal(self, error: GatewayError, *, allow: str | None = None) -> web.Response:
         self.deps.metrics.errors.labels(code=error.code).inc()
-        headers = {}
+        headers = {"Allow": allow} if allow else {}
         if error.status in (429, 503):
             headers["Retry-After"] = str(_RETRY_AFTER_S)
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):

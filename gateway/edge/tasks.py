@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from gateway.errors import EngineUnavailable
+
 T = TypeVar("T")
 
 
@@ -23,6 +25,9 @@ class WaitedTasks:
 
         A caller that is cancelled cancels the work, unless `may_cancel` says that it is past that; then it
         ends by itself, and its failure is retrieved here.
+
+        Raises:
+            EngineUnavailable: the application is stopping.
         """
         task = asyncio.create_task(work)
         self._tasks[task] = may_cancel
@@ -30,6 +35,8 @@ class WaitedTasks:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            if task.cancelled():
+                raise EngineUnavailable("the gateway is stopping") from None
             if not task.done() and may_cancel():
                 task.cancel()
             raise

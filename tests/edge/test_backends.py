@@ -103,7 +103,7 @@ async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
     """The error says what was wrong with each."""
     down = [Known("a", up=False), Known("b", up=False)]
     async with opened(down) as backends:
-        with pytest.raises(EngineUnavailable, match="a is down.*b is down"):
+        with pytest.raises(EngineUnavailable, match=r"a is down.*b is down"):
             async with backends.lease(None):
                 raise AssertionError
         assert backends.max_model_len is None

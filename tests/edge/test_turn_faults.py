@@ -19,7 +19,7 @@ REFUSALS = {"scale_out_disabled": "--enable-scale-out", "not_found": "--enable-s
 """Engines that are not set up for us, and what the client hears."""
 DOWN = {"error_500": "500", "error_503": "busy"}
 """Engines that answer with a failure, and what the client hears."""
-BROKEN_OFF = {"cut": "dropped the call", "error_event": "500", "no_finish": "aborted", "abort": "aborted"}
+BROKEN_OFF = {"cut": "the engine at http", "error_event": "500", "no_finish": "aborted", "abort": "aborted"}
 """Answers that end too soon, and what the client hears."""
 FAULTS = EVIDENCE | REFUSALS | DOWN | BROKEN_OFF
 AFTER = [0, 3]
