@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import structlog
 from aiohttp import web
-from pydantic import SecretStr
 
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
@@ -37,19 +36,15 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     for note in notes:
         log.warning(note)
     metrics = Metrics()
-    engine_key = _plain(settings.engine_key)
+    engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
-    server = Server(deps, Keys(_plain(settings.agent_key), _plain(settings.admin_key)))
+    server = Server(deps, Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value()))
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: server.tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))
     return app
-
-
-def _plain(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None
 
 
 async def _lifespan(server: Server) -> AsyncIterator[None]:

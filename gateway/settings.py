@@ -3,10 +3,12 @@
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
+
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/]")]
 
 
 class Settings(BaseSettings):
@@ -18,9 +20,9 @@ class Settings(BaseSettings):
     """Where the tokenizer is found: a local folder or a hub id."""
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
-    engine: Annotated[tuple[str, ...], NoDecode] = ()
+    engine: Annotated[tuple[Url, ...], NoDecode] = ()
     """Base URL of a vLLM server; repeatable, and a list with commas in the environment."""
-    engine_key: SecretStr | None = None
+    engine_key: SecretStr = SecretStr("")
     """The API key that the engines want."""
     renderer: str = "auto"
     """``auto``, ``prime`` or ``module:factory``, a function that takes the tokenizer."""
@@ -35,9 +37,9 @@ class Settings(BaseSettings):
     """Address to listen on; beyond loopback a key is needed."""
     port: int = Field(default=8080, ge=0, le=65535)
     """Port to listen on; 0 takes a free one, and the ready line says which."""
-    agent_key: SecretStr | None = None
+    agent_key: SecretStr = SecretStr("")
     """Key that opens the agents' routes."""
-    admin_key: SecretStr | None = None
+    admin_key: SecretStr = SecretStr("")
     """Key that opens every route."""
     insecure: bool = False
     """Serve beyond loopback without a key."""
@@ -50,13 +52,6 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return value.replace(",", " ").split() if isinstance(value, str) else value
-
-    @field_validator("engine")
-    @classmethod
-    def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        if ill := [url for url in urls if not url.startswith(("http://", "https://"))]:
-            raise ValueError(f"{ill[0]!r} is no base URL, such as http://127.0.0.1:8000")
-        return urls
 
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:

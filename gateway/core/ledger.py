@@ -55,9 +55,6 @@ class Ledger:
         """All turns, oldest first, aborted ones included."""
         return tuple(self._turns)
 
-    def __len__(self) -> int:
-        return len(self._turns)
-
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
         root = root_of(request)

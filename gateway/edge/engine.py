@@ -24,7 +24,7 @@ _RELAY_S = 30.0
 class Engine:
     """One vLLM server. Calls raise `EngineError`s only; leaving a call early closes its socket, which stops it."""
 
-    def __init__(self, url: str, *, key: str | None = None, connect_timeout_s: float = 5.0) -> None:
+    def __init__(self, url: str, *, key: str = "", connect_timeout_s: float = 5.0) -> None:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._connect_timeout_s = connect_timeout_s

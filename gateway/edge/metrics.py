@@ -1,10 +1,8 @@
 """What Prometheus sees. Labels are bounded: never a session, a request or a key."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from gateway.core.turn import Turn
-
-_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
 class Metrics:
@@ -17,11 +15,7 @@ class Metrics:
         self.differences = self._counter("message_differences", "Turns with an accepted difference, by kind.", "kind")
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
-        held, known = "Turns that hold an engine.", "Sessions with at least one turn."
-        self.in_flight = Gauge("gateway_turns_in_flight", held, ["engine"], registry=self.registry)
-        self.sessions = Gauge("gateway_sessions", known, registry=self.registry)
-        about = "Time from the request to the recorded turn."
-        self.duration = Histogram("gateway_turn_duration_seconds", about, buckets=_BUCKETS_S, registry=self.registry)
+        self.in_flight = Gauge("gateway_turns_in_flight", "Turns that hold it.", ["engine"], registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"gateway_{name}", text, labels, registry=self.registry)

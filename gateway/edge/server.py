@@ -24,15 +24,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger()
 
 _OPEN_ROUTES = {"/health", "/ready"}
-_RETRY_AFTER_S = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Who may call what; without any key everybody may."""
 
-    agent: str | None = None
-    admin: str | None = None
+    agent: str = ""
+    admin: str = ""
 
     def check(self, request: web.Request, *, agent_route: bool) -> None:
         """Let the request pass.
@@ -41,7 +40,7 @@ class Keys:
             Unauthorized: it shows no key, or one that we do not know.
             Forbidden: its key does not open this route.
         """
-        if self.agent is None and self.admin is None:
+        if not (self.agent or self.admin):
             return
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         shown = request.headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
@@ -52,8 +51,8 @@ class Keys:
         raise Unauthorized("no valid key: send it as `Authorization: Bearer …` or `x-api-key`")
 
 
-def _same(shown: str, key: str | None) -> bool:
-    return key is not None and hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), key.encode())
+def _same(shown: str, key: str) -> bool:
+    return bool(key) and hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), key.encode())
 
 
 class Server:
@@ -64,7 +63,6 @@ class Server:
         self.sessions = Sessions()
         self.tasks = WaitedTasks()
         self._keys = keys
-        deps.metrics.sessions.set_function(lambda: len(self.sessions))
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -154,7 +152,7 @@ class Server:
         self.deps.metrics.errors.labels(code=error.code).inc()
         headers = {"Allow": allow} if allow else {}
         if error.status in (429, 503):
-            headers["Retry-After"] = str(_RETRY_AFTER_S)
+            headers["Retry-After"] = "1"  # second
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
         return _json(chat.encode_error(error), status=error.status, headers=headers)

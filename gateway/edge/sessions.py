@@ -28,9 +28,6 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
 
-    def __len__(self) -> int:
-        return sum(1 for session in self._sessions.values() if len(session.ledger))
-
     @contextmanager
     def entered(self, session_id: str) -> Iterator[Session]:
         """The session for the time of one call, made if need be."""
@@ -40,7 +37,7 @@ class Sessions:
             yield session
         finally:
             session.calls -= 1
-            if not session.calls and not len(session.ledger):
+            if not session.calls and not session.ledger.turns:
                 self._sessions.pop(session_id, None)
 
     def get(self, session_id: str) -> Session:
@@ -50,7 +47,7 @@ class Sessions:
             UnknownSession: there is none of that id.
         """
         session = self._sessions.get(session_id)
-        if session is None or not len(session.ledger):
+        if session is None or not session.ledger.turns:
             raise UnknownSession(f"no turn was recorded for session {session_id!r}")
         return session
 

@@ -8,7 +8,6 @@ with evidence. Nothing is locked: two calls of one session become siblings.
 
 import asyncio
 import secrets
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -72,7 +71,6 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     Raises:
         GatewayError: see the errors of each step; the ledger is as it was, but for an aborted turn.
     """
-    started_s = time.monotonic()
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
     _refuse_what_cannot_fit(request, deps)
@@ -97,7 +95,6 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     call.sealed = True
     turn = pending.seal(call.turn_id, prompt, completion, answer, origin)
     await _record(call, session, deps, pending, turn)
-    deps.metrics.duration.observe(time.monotonic() - started_s)
     return turn
 
 

@@ -4,7 +4,6 @@ An engine in tokens mode returns ids and no text, and keeps the whole of the tok
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.core.types import Sampling
@@ -23,12 +22,11 @@ class StopMatch:
     """Whether the kept ids say more than the client sees."""
 
 
-def find_stop(tokenizer: Tokenizer, ids: Sequence[int], sampling: Sampling) -> StopMatch | None:
+def find_stop(tokenizer: Tokenizer, ids: list[int], sampling: Sampling) -> StopMatch | None:
     """The first stop string of `sampling` in the text of `ids`; ``None`` if there is none.
 
     As in vLLM, text sampled within the first `min_tokens` cannot complete a stop.
     """
-    ids = list(ids)
     if not sampling.stop:
         return None
     floor = len(tokenizer.decode(ids[: sampling.min_tokens or 0]))

@@ -123,10 +123,8 @@ def _tool_call(fields: Fields) -> ToolCall:
     name = function.text("name")
     if not name:
         raise function.error("name", "must be a non-empty string")
-    if isinstance(function.raw("arguments"), Mapping):  # some clients replay the parsed object
-        arguments: str | None = orjson.dumps(function.mapping("arguments")).decode()
-    else:
-        arguments = function.text("arguments")
+    parsed = isinstance(function.raw("arguments"), Mapping)  # some clients replay an object
+    arguments = orjson.dumps(function.mapping("arguments")).decode() if parsed else function.text("arguments")
     return ToolCall(id=fields.text("id") or "", name=name, arguments=arguments or "")
 
 

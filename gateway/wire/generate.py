@@ -73,7 +73,9 @@ class Collector:
         if payload == _DONE:
             self.done = True
             return
-        event = _object(payload)
+        event = _loaded(payload)
+        if not isinstance(event, dict):
+            raise EngineProtocolError("the engine sent an event that is not a JSON object")
         if event.get("error") is not None:
             raise _reported(event["error"], 500)
         choices = event.get("choices")
@@ -177,10 +179,7 @@ def _shown(value: object) -> str:
 
 def decode_error(status: int, body: bytes) -> GatewayError:
     """What an answer other than 200 means for the caller, and what to do about it."""
-    try:
-        answer: object = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        answer = None
+    answer = _loaded(body)
     error = answer.get("error") if isinstance(answer, dict) else None
     if status in (404, 405) and not isinstance(error, dict):
         return EngineProtocolError(_ENABLE_SCALE_OUT)
@@ -214,11 +213,9 @@ def _cleaned(text: str) -> str:
     return re.sub(r"(/[\w.-]+){2,}", "…", text)[:300]
 
 
-def _object(payload: bytes) -> dict[str, object]:
+def _loaded(body: bytes) -> object:
+    """The JSON value of `body`; ``None`` if it is not JSON."""
     try:
-        event = orjson.loads(payload)
+        return orjson.loads(body)
     except orjson.JSONDecodeError:
-        event = None
-    if not isinstance(event, dict):
-        raise EngineProtocolError("the engine sent an event that is not a JSON object")
-    return event
+        return None

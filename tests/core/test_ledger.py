@@ -26,7 +26,7 @@ def test_prepare_changes_nothing():
     build_prompt(talk.renderer, pending)
 
     assert before == talk.ledger.turns
-    assert len(talk.ledger) == 1
+    assert len(talk.ledger.turns) == 1
 
 
 def test_two_calls_prepared_at_once_become_siblings():
@@ -238,7 +238,7 @@ def test_a_prompt_that_does_not_extend_its_base_cannot_be_sealed(ids):
 
     with pytest.raises(Exception, match="does not extend"):
         seal(pending, Prompt(ids, first, None), first)
-    assert len(talk.ledger) == 1
+    assert len(talk.ledger.turns) == 1
 
 
 def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():

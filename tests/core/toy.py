@@ -104,9 +104,9 @@ class Talk:
         request = TurnRequest(messages, model=model, tools=tools, template_kwargs=template_kwargs or {})
         pending = self.ledger.prepare(request)
         prompt = build_prompt(self.renderer, pending)
-        answer = answer or assistant(f"answer {len(self.ledger)}")
+        answer = answer or assistant(f"answer {len(self.ledger.turns)}")
         finish = FinishReason.ABORT if status == "aborted" else finish
         sampled = completion(answer.content, finish=finish)
-        turn = pending.seal(f"t{len(self.ledger)}", prompt, sampled, Answer(answer, flags), Origin("e", 0))
+        turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0))
         pending.commit(turn)
         return turn

@@ -30,7 +30,7 @@ class Pieces:
 def find(pieces, *stops, include=False, min_tokens=None):
     tokenizer = Pieces(*(piece.encode() if isinstance(piece, str) else piece for piece in pieces))
     sampling = Sampling(stop=stops, include_stop_str_in_output=include, min_tokens=min_tokens)
-    match = find_stop(tokenizer, range(len(pieces)), sampling)
+    match = find_stop(tokenizer, list(range(len(pieces))), sampling)
     return match and (match.kept, tokenizer.decode(match.shown), match.cut)
 
 
