@@ -71,7 +71,7 @@ def load_settings(**flags: object) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = "--" + "-".join(str(part).replace("_", "-") for part in first["loc"][:1])
-        reason = first["msg"].removeprefix("Value error, ")
+        reason = first["msg"].removeprefix("Value error, ").replace("Field required", "is required; see --help")
         raise ConfigError(reason if name == "--" else f"{name}: {reason}") from None
 
 

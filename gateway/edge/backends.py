@@ -53,8 +53,6 @@ class Backends:
     async def lease(self, pinned: str | None) -> AsyncIterator[Engine]:
         """Hold an engine for one turn: the pinned one while it answers, else the least loaded.
 
-        An engine that fails in use must answer a question before it gets another turn.
-
         Raises:
             EngineUnavailable: no engine answers.
         """
@@ -63,9 +61,6 @@ class Backends:
         self._load[url] += 1
         try:
             yield self._engines[url]
-        except EngineUnavailable:
-            self._engines[url].max_model_len = None
-            raise
         finally:
             self._load[url] -= 1
 

@@ -91,6 +91,8 @@ class Engine:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`.
 
+        After such a failure the server must say that it is there before it gets another turn.
+
         A pooled connection that the server closed meanwhile costs no call, nor do several: each failure comes
         before any byte of an answer and uses up one of them. A fresh connection that fails is not tried again.
         """
@@ -110,6 +112,7 @@ class Engine:
             with closing(response):
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
+            self.max_model_len = None
             raise EngineUnavailable(
                 f"the engine at {self.url} dropped the call: {str(error) or type(error).__name__}"
             ) from error

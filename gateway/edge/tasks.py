@@ -9,8 +9,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import structlog
+
 from gateway.errors import EngineUnavailable
 
+log = structlog.get_logger()
 T = TypeVar("T")
 
 
@@ -37,14 +40,14 @@ class WaitedTasks:
         except asyncio.CancelledError:
             if task.cancelled():
                 raise EngineUnavailable("the gateway is stopping") from None
-            if not task.done() and may_cancel():
-                task.cancel()
+            if not task.done():
+                task.cancel() if may_cancel() else task.add_done_callback(_report)
             raise
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if not task.cancelled():
-            task.exception()  # retrieved: its waiter has raised it, or has left
+            task.exception()  # retrieved: its waiter raises it, or `_report` has logged it
 
     async def drain(self) -> None:
         """Cancel what may still be cancelled, and wait until everything has ended."""
@@ -53,3 +56,10 @@ class WaitedTasks:
             if may_cancel():
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _report(task: asyncio.Task[Any]) -> None:
+    """Say what went wrong when nobody is left to be told."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("failed after its client had left", exc_info=error)

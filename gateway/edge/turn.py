@@ -82,7 +82,8 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
         async with deps.backends.lease(session.rank) as engine:
             origin = Origin(engine.url, 0, translator.thinking_retention)
             await _sample(call, prompt, translator, engine, collector)
-        completion, answer = await deps.rendering(lambda: _read(translator, prompt, collector.completion(), request))
+        whole = collector.completion()
+        completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
     except EngineProtocolError:
         raise  # an engine whose evidence fails once is not believed for the rest either
     except (asyncio.CancelledError, GatewayError):

@@ -15,7 +15,7 @@ from gateway.render.protocol import Renderer
 from gateway.render.registry import Renderers
 from gateway.settings import Settings
 from gateway.sim import create_sim
-from tests.edge.house import MODEL_NAME, House, Json, OpenHouse, Words, serving
+from tests.edge.house import MODEL_NAME, House, Json, KeepingStore, OpenHouse, Words, serving
 
 _load_tokenizer: Callable[..., Any] = cache(registry.load_tokenizer)
 _resolve: Callable[..., Any] = cache(registry.resolve)
@@ -59,6 +59,8 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
             app = create_app(Settings(**settings), renderer, store=store)
             gateway = await stack.enter_async_context(serving(app))
             http = await stack.enter_async_context(TestClient(gateway))
+            if isinstance(store, KeepingStore):
+                stack.callback(store.release)  # the application ends only when its last turn is kept
             return House(http, engine)
 
         yield open_one

@@ -90,9 +90,9 @@ async def listening(raw: RawServer) -> AsyncIterator[RawServer]:
 
 
 @asynccontextmanager
-async def opened(url: str, **settings: str) -> AsyncIterator[Engine]:
+async def opened(url: str, *, key: str = "") -> AsyncIterator[Engine]:
     """An engine with its pool."""
-    engine = Engine(url, key=settings.get("key"))
+    engine = Engine(url, key=key)
     try:
         yield engine
     finally:
@@ -142,6 +142,18 @@ async def test_a_fresh_connection_that_breaks_is_not_tried_again() -> None:
             await payloads(engine)
 
     assert raw.generated == 1
+
+
+async def test_a_connection_that_breaks_takes_the_engine_out_until_it_answers() -> None:
+    """A busy or failing answer does not: the server is there."""
+    async with listening(RawServer(serves=1)) as raw, opened(raw.url) as engine:
+        await engine.refresh()
+        assert engine.max_model_len == 4096
+        raw.serves = 0
+        with pytest.raises(EngineUnavailable):
+            await payloads(engine)
+
+        assert engine.max_model_len is None
 
 
 async def test_a_pool_of_stale_connections_costs_no_call() -> None:

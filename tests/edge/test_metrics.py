@@ -25,8 +25,6 @@ async def test_the_counters_tell_what_happened(house: House, words: Words) -> No
     sampled = len(words.said("Hi.")) + len(words.said("Yes.")) + 2
     assert await house.metric("gateway_tokens_total", type="completion") == sampled
     assert await house.metric("gateway_tokens_total", type="prompt") == sum(map(len, house.prompts[:3]))
-    assert await house.metric("gateway_turn_duration_seconds_count") == 2
-    assert await house.metric("gateway_sessions") == 1
     assert await house.metric("gateway_turns_in_flight") == 0
 
 

@@ -183,7 +183,6 @@ async def test_a_path_that_holds_no_session_id_is_refused(house: House, path: st
     assert answer.status in (400, 404)
     assert answer.error
     assert house.journal == []
-    assert await house.metric("gateway_sessions") == 0
 
 
 async def test_ids_of_any_script_are_ids(house: House, words: Words) -> None:

@@ -162,7 +162,7 @@ async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Ren
 
     assert task.cancelled()
     assert engine.left == 1
-    assert (len(session.ledger), store.turns) == (0, [])
+    assert (list(session.ledger.turns), store.turns) == ([], [])
     assert deps.backends._load == {engine.url: 0}
     deps.render_thread.shutdown()
 
@@ -176,6 +176,6 @@ async def test_an_unforeseen_failure_holds_nothing_and_records_nothing(renderers
     with pytest.raises(RuntimeError, match="a bug"):
         await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r"), session, deps)
 
-    assert (len(session.ledger), store.turns) == (0, [])
+    assert (list(session.ledger.turns), store.turns) == ([], [])
     assert deps.backends._load == {engine.url: 0}
     deps.render_thread.shutdown()

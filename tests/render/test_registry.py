@@ -80,16 +80,16 @@ def test_a_tool_call_is_parsed_from_the_sampled_ids(qwen):
 
 
 @pytest.mark.parametrize("spec", ["auto", "prime"])
-def test_a_model_without_a_renderer_is_refused_with_the_remedy(qwen_folder, spec):
+def test_a_model_without_a_renderer_is_refused_with_the_remedy(tokenizer_folder, spec):
     """A folder's path matches nothing; the message names the model and three ways out."""
     with pytest.raises(ConfigError, match=r"--model-name.*--renderer.*--allow-bridgeless") as caught:
-        resolved(load_tokenizer(qwen_folder, "my/finetune"), spec)
+        resolved(load_tokenizer(tokenizer_folder, "my/finetune"), spec)
     assert "my/finetune" in str(caught.value)
 
 
-def test_a_bridgeless_renderer_is_taken_only_when_allowed(qwen_folder):
+def test_a_bridgeless_renderer_is_taken_only_when_allowed(tokenizer_folder):
     """Then the template serves, and the operator is told what that means."""
-    renderers, notes = resolved(load_tokenizer(qwen_folder, "my/finetune"), allow=True)
+    renderers, notes = resolved(load_tokenizer(tokenizer_folder, "my/finetune"), allow=True)
 
     assert renderers.get({}).render([USER], ())
     assert any("never bridges" in note for note in notes)
