@@ -23,7 +23,7 @@ CHOICE_0_32 = {
 CHUNK_0_32 = {"request_id", "usage", "output_mode", "choices"}
 ENTRY_0_32 = {"token_id", "logprob", "rank", "top_logprobs"}
 USAGE_0_32 = {
-    *("prompt_tokens", "total_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"),
+    *("prompt_tokens", "total_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
 }
 
 OLD_AND_NEW = pytest.mark.parametrize(
