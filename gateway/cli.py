@@ -32,8 +32,7 @@ def serve(**flags: object) -> None:
     log.configure()
     try:
         settings = load_settings(**flags)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings))
+        uvloop.run(_serve(settings))
     except ConfigError as error:
         print(f"gateway: {error}", file=sys.stderr)
         sys.exit(2)
@@ -66,8 +65,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def _announce(url: str) -> None:
-    line = {"event": "ready", "url": url, "pid": os.getpid(), "version": __version__}
-    print(orjson.dumps(line).decode(), flush=True)
+    print(orjson.dumps({"event": "ready", "url": url, "pid": os.getpid(), "version": __version__}).decode(), flush=True)
 
 
 def main() -> None:

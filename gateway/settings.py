@@ -1,5 +1,6 @@
 """The settings: one list of them, read from flags, then ``GATEWAY_…`` environment variables, then defaults."""
 
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
@@ -8,7 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
 
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/]")]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@]+(/[^@]*)?$")]
 
 
 class Settings(BaseSettings):
@@ -76,7 +77,6 @@ def load_settings(**flags: object) -> Settings:
 
 
 def _is_loopback(host: str) -> bool:
-    try:
+    with suppress(ValueError):
         return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host == "localhost"

@@ -32,7 +32,7 @@ EMPTY = b""
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The lineage that a turn belongs to: what stands above its messages, as digests.
+    """The lineage that a turn belongs to: what stands above its messages, as canonical JSON.
 
     Turns of different roots never extend each other, since each part is rendered before, or around, everything else.
     """
@@ -48,9 +48,9 @@ def root_of(request: TurnRequest) -> Root:
     system, _ = split_system(request.messages)
     return Root(
         model=request.model or "",
-        template_kwargs=_hash(canonical_json(dict(request.template_kwargs))),
-        tools=_hash(canonical_json(list(request.tools))),
-        system=_hash(canonical_json([message.content for message in system])),
+        template_kwargs=canonical_json(dict(request.template_kwargs)),
+        tools=canonical_json(list(request.tools)),
+        system=canonical_json([message.content for message in system]),
     )
 
 
@@ -61,7 +61,10 @@ def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequen
 
 
 def extend_digest(digest: bytes, message: Message) -> bytes:
-    """The digest of a run of messages and one more; equal runs, and only those, have equal digests."""
+    """The digest of a run of messages and one more; equal runs, and only those, have equal digests.
+
+    A message's `name` is not part of it: clients add and drop it at will.
+    """
     state = blake2b(digest, digest_size=16)
     fields = [message.role, message.content, message.tool_call_id]
     if message.role == "assistant":
@@ -75,9 +78,9 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
 
 
 def gist(message: Message) -> bytes:
-    """A digest of what clients keep of an assistant message: its stripped text and the names of its calls."""
-    said = [message.content.strip(), *(call.name for call in message.tool_calls)]
-    return extend_digest(EMPTY, Message("user", "\0".join(said)))
+    """A digest of what clients keep of an assistant message: its stripped text and its calls, spelt canonically."""
+    calls = tuple(ToolCall("", call.name, _canonical_arguments(call.arguments)) for call in message.tool_calls)
+    return extend_digest(EMPTY, Message("assistant", message.content.strip(), tool_calls=calls))
 
 
 def accepted_differences(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
@@ -124,12 +127,14 @@ def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]
 
 def same_arguments(ours: str, theirs: str) -> bool:
     """Whether two argument texts say the same as JSON; texts that are not plain JSON are compared as they are."""
-    if ours == theirs:
-        return True
+    return ours == theirs or _canonical_arguments(ours) == _canonical_arguments(theirs)
+
+
+def _canonical_arguments(text: str) -> str:
     try:
-        return canonical_json(_strict_json(ours)) == canonical_json(_strict_json(theirs))
+        return canonical_json(json.loads(text or "{}", object_pairs_hook=_unique))  # NaN and infinities fail there
     except (ValueError, RecursionError, OverflowError):
-        return False
+        return text
 
 
 def canonical_json(value: object) -> str:
@@ -143,15 +148,7 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _strict_json(text: str) -> object:
-    return json.loads(text, object_pairs_hook=_unique)  # NaN and infinities fail in `canonical_json`
-
-
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len({key for key, _ in pairs}) != len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)
-
-
-def _hash(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -9,7 +9,7 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: `Ledger._turns`, `_anchors` and `_said`, all written by `Ledger._add` only.
+Mutable state: the attributes of `Ledger`, all written by `Ledger._add` only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,10 @@ from gateway.core.canon import EMPTY, Root, accepted_differences, extend_digest,
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
+
+_LINEAGES_ASKED = 8
+"""How many other lineages are asked why a history is unknown: asking all cost a session whose system prompt
+changes each turn half a second a turn after 400 turns."""
 
 
 @dataclass(slots=True)
@@ -47,13 +51,15 @@ class Ledger:
     def __init__(self) -> None:
         self._turns: list[Turn] = []
         self._anchors: dict[tuple[Root, Turn | None], _Anchor] = {}
-        self._said: dict[bytes, int] = {}
-        # Where each answer of ours stands, by its gist: how many messages come before it.
+        self._said: set[bytes] = set()
+        # The gists of our answers.
+        self._own_ids: dict[str, str] = {}
+        # The model's own tool-call ids, by those that the client knows.
 
     @property
     def turns(self) -> Sequence[Turn]:
-        """All turns, oldest first, aborted ones included."""
-        return tuple(self._turns)
+        """All turns, oldest first, aborted ones included. The list grows at its end, and not otherwise."""
+        return self._turns
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
@@ -62,7 +68,7 @@ class Ledger:
         match = self._match(root, messages)
         new = messages[match.length :] if match.turn else request.messages
         reason = self._why_not(root, messages, match)
-        return PendingTurn(self, request, root, match.turn, tuple(new), len(messages), match.differences, reason)
+        return PendingTurn(self, request, root, match.turn, tuple(new), match.differences, reason)
 
     def _match(self, root: Root, messages: Messages) -> _Match:
         """Walk all branches of `root` at once, message by message, and keep the deepest answer met.
@@ -88,7 +94,7 @@ class Ledger:
                         if kinds is not None:
                             matched.append(_Match(turn, index + 1, match.differences.union(kinds)))
             if matched:
-                best = _preferred(matched)
+                best = self._preferred(matched)
             states = [*((match, EMPTY) for match in matched), *grown]
             if not states:
                 break
@@ -109,8 +115,8 @@ class Ledger:
         return self._changed_above(root, messages, match) or self._why_unknown(root, match, rest[:answer], rest[answer])
 
     def _changed_above(self, root: Root, messages: Messages, match: _Match) -> str | None:
-        """What differs above the messages from a lineage that knows more of them."""
-        lineages = dict.fromkeys(other for other, turn in self._anchors if turn is None and other != root)
+        """What differs above the messages from a lineage that knows more of them, among the latest."""
+        lineages = [other for other, turn in self._anchors if turn is None and other != root][-_LINEAGES_ASKED:]
         known = [(self._match(other, messages).length, other) for other in lineages]
         length, deepest = max(known, key=itemgetter(0), default=(0, root))
         changed = (part for part in ("model", "template_kwargs", "tools", "system") if length > match.length)
@@ -118,14 +124,21 @@ class Ledger:
 
     def _why_unknown(self, root: Root, match: _Match, before: Messages, answer: Message) -> str:
         """Whose words an unmatched assistant message are: ours in another place, ours rewritten, or foreign."""
-        depth = self._said.get(gist(answer))
-        if depth is not None:
-            return "history_shortened" if depth > match.length + len(before) else "history_edited"
         run = EMPTY
         for message in before:
             run = extend_digest(run, message)
         anchor = self._anchors.get((root, match.turn))
-        return "history_edited" if anchor and run in anchor.turns else "foreign_assistant"
+        rewritten = anchor is not None and run in anchor.turns
+        return "history_edited" if rewritten or gist(answer) in self._said else "foreign_assistant"
+
+    def _preferred(self, matched: Sequence[_Match]) -> _Match:
+        """Among equal answers: the one replayed most exactly, else the latest, which is then audited."""
+        fewest = min(len(match.differences) for match in matched)
+        alike = [match for match in matched if len(match.differences) == fewest]
+        if len(alike) == 1:
+            return alike[0]
+        latest = max(alike, key=lambda match: self._turns.index(match.turn) if match.turn else -1)
+        return replace(latest, differences=latest.differences | {"ambiguous_sibling"})
 
     def _add(self, turn: Turn) -> None:
         self._turns.append(turn)
@@ -140,14 +153,8 @@ class Ledger:
             if message.role == "assistant":
                 anchor.foreign.add(digest)
         anchor.turns.setdefault(digest, []).append(turn)
-        self._said[gist(turn.message)] = turn.depth
-
-
-def _preferred(matched: Sequence[_Match]) -> _Match:
-    """Among equal answers: one whose tool-call ids were replayed, else the latest, which is then audited."""
-    exact = [match for match in matched if "tool_call_id_missing" not in match.differences] or matched
-    best = exact[-1]
-    return best if len(exact) == 1 else replace(best, differences=best.differences | {"ambiguous_sibling"})
+        self._said.add(gist(turn.message))
+        self._own_ids |= {call.id: call.own_id for call in turn.message.tool_calls if call.own_id is not None}
 
 
 def _translated(message: Message, own: Mapping[str, str]) -> Message:
@@ -165,7 +172,6 @@ class PendingTurn:
     root: Root
     parent: Turn | None
     new_messages: tuple[Message, ...]
-    depth: int
     differences: frozenset[str]
     unbridgeable: str | None
     """Why the prompt must be rendered, where the history alone tells; ``None`` when a bridge may be tried."""
@@ -176,16 +182,13 @@ class PendingTurn:
 
     def history(self) -> list[Message]:
         """The whole history for a full render: our own answers as they were recorded."""
-        recorded = [message for turn in self._turns() for message in (*turn.new_messages, turn.message)]
+        turns = self.parent.branch() if self.parent else []
+        recorded = [message for turn in turns for message in (*turn.new_messages, turn.message)]
         return self._in_own_words([*recorded, *self.new_messages])
-
-    def _turns(self) -> list[Turn]:
-        return self.parent.branch() if self.parent else []
 
     def _in_own_words(self, messages: Messages) -> list[Message]:
         """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
-        calls = [call for turn in self._turns() for call in turn.message.tool_calls]
-        own = {call.id: call.own_id for call in calls if call.own_id is not None}
+        own = self.ledger._own_ids
         return [_translated(message, own) for message in messages] if own else list(messages)
 
     def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
@@ -204,7 +207,6 @@ class PendingTurn:
             parent=self.parent,
             base=base,
             new_messages=self.new_messages,
-            depth=self.depth,
             prompt_delta=token_ids(prompt.ids[known:]),
             prompt_length=len(prompt.ids),
             completion=completion,

@@ -3,9 +3,10 @@
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from gateway.core.canon import Root
-from gateway.core.types import Completion, FinishReason, How, Message, Origin, Status, token_ids
+from gateway.core.types import Completion, FinishReason, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +21,6 @@ class Turn:
     """The turn whose ids this prompt starts with: the parent when bridged, ``None`` when rendered."""
     new_messages: tuple[Message, ...]
     """The messages since the parent's answer; from the beginning where there is no parent."""
-    depth: int
-    """How many messages come before the answer, the leading system messages not counted."""
     prompt_delta: "array[int]"
     """Prompt ids after the base's prompt and completion."""
     prompt_length: int
@@ -43,7 +42,7 @@ class Turn:
         return "aborted" if self.completion.finish_reason is FinishReason.ABORT else "complete"
 
     @property
-    def how(self) -> How:
+    def how(self) -> Literal["bridged", "rendered"]:
         """Whether the prompt extends the base's ids or was rendered in full."""
         return "rendered" if self.base is None else "bridged"
 

@@ -12,7 +12,6 @@ from gateway.errors import LedgerError
 Role = Literal["system", "user", "assistant", "tool"]
 JsonObject = Mapping[str, object]
 Tools = Sequence[JsonObject]
-How = Literal["bridged", "rendered"]
 Status = Literal["complete", "aborted"]
 
 
@@ -168,8 +167,8 @@ class Completion:
         if position != len(self.ids):
             raise LedgerError(f"version spans end at {position}, not at {len(self.ids)} ids")
 
-    def head(self, length: int) -> "Completion":
-        """The first `length` ids with their evidence; what was sampled beyond is discarded."""
+    def head(self, length: int, reason: FinishReason) -> "Completion":
+        """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
-        return Completion(self.ids[:length], self.logprobs[:length], self.finish_reason, spans)
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans)

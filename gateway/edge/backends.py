@@ -36,18 +36,22 @@ class Backends:
             await asyncio.sleep(_WATCH_INTERVAL_S)
             await self.refresh()
 
-    @property
-    def max_model_len(self) -> int | None:
-        """The longest context that any engine offers, in tokens; ``None`` while none answers."""
-        return max((engine.max_model_len or 0 for engine in self._engines.values()), default=0) or None
+    def known(self) -> dict[str, int]:
+        """The engines that answer, and the context that each offers, in tokens."""
+        return {url: engine.max_model_len for url, engine in self._engines.items() if engine.max_model_len is not None}
 
-    async def _answering(self) -> list[str]:
-        if self.max_model_len is None:
+    async def answering(self) -> dict[str, int]:
+        """As `known`, asking again while none answers.
+
+        Raises:
+            EngineUnavailable: still none does.
+        """
+        if not self.known():
             await self.refresh()
-        if self.max_model_len is None:
-            reasons = "; ".join(engine.trouble for engine in self._engines.values())
+        reasons = "; ".join(engine.trouble for engine in self._engines.values())
+        if not self.known():
             raise EngineUnavailable(f"no engine answers: {reasons or 'there is none, see --engine'}")
-        return [url for url, engine in self._engines.items() if engine.max_model_len is not None]
+        return self.known()
 
     @asynccontextmanager
     async def lease(self, pinned: str | None) -> AsyncIterator[Engine]:
@@ -56,7 +60,7 @@ class Backends:
         Raises:
             EngineUnavailable: no engine answers.
         """
-        url = pick(await self._answering(), self._load, pinned)
+        url = pick(list(await self.answering()), self._load, pinned)
         assert url is not None
         self._load[url] += 1
         try:
@@ -66,4 +70,4 @@ class Backends:
 
     async def relay(self, path: str) -> tuple[int, bytes]:
         """The first answering engine's answer to a GET."""
-        return await self._engines[(await self._answering())[0]].get(path)
+        return await self._engines[next(iter(await self.answering()))].get(path)

@@ -1,8 +1,8 @@
 """One vLLM server, spoken to over HTTP."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, closing
-from functools import partial
+from contextlib import asynccontextmanager, closing, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,37 +17,40 @@ _KEEP_ALIVE_S = 4.0
 """uvicorn closes idle connections after 5 s; we let go first."""
 _REFRESH_S = 1.0
 """How long a server may take to say that it is there; it is asked again soon."""
+_END_GRACE_S = 0.2
+"""How long the end of a stream is waited for after its last event."""
 _RELAY_S = 30.0
 """How long it may take to answer a client's question."""
 
 
 class Engine:
-    """One vLLM server. Calls raise `EngineError`s only; leaving a call early closes its socket, which stops it."""
+    """One vLLM server. Calls raise `GatewayError`s only; leaving a call early closes its socket, which stops it."""
 
     def __init__(self, url: str, *, key: str = "", connect_timeout_s: float = 5.0) -> None:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._connect_timeout_s = connect_timeout_s
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self.max_model_len: int | None = None
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
         self.trouble = ""
         """Why it last did not answer."""
 
-    def _pool(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # No connector limit: the pool above decides how many turns an engine gets.
-            tcp = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S)
+    def _http(self, *, pooled: bool) -> aiohttp.ClientSession:
+        if pooled not in self._sessions:
+            # No limit: how many turns an engine gets is not for the connector to decide.
+            keep = {"keepalive_timeout": _KEEP_ALIVE_S} if pooled else {"force_close": True}
+            tcp = aiohttp.TCPConnector(limit=0, **keep)
             jar, traces = aiohttp.DummyCookieJar(), [_trace()]
-            self._session = aiohttp.ClientSession(
+            self._sessions[pooled] = aiohttp.ClientSession(
                 connector=tcp, headers=self._headers, cookie_jar=jar, trace_configs=traces
             )
-        return self._session
+        return self._sessions[pooled]
 
     async def close(self) -> None:
         """Close the pool and every call in it."""
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def refresh(self) -> None:
         """Ask the server for its models, and so for the length of its context."""
@@ -71,7 +74,7 @@ class Engine:
         """The event payloads of one call, as they come.
 
         Raises:
-            EngineError: the engine refused, failed, or cut the stream.
+            GatewayError: the engine refused, failed, or cut the stream.
         """
         headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
         async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
@@ -80,10 +83,15 @@ class Engine:
             if response.content_type != "text/event-stream":
                 raise EngineProtocolError(f"the engine answered a stream with {response.content_type}")
             decoder = SSEDecoder()
-            # Read to the end even after the last event: only then does the connection go back to the pool.
             async for chunk in response.content.iter_any():
                 for payload in decoder.feed(chunk):
                     yield payload
+                    if payload == generate.DONE:
+                        # A connection that is read to its end goes back to the pool; the answer is whole either way.
+                        with suppress(aiohttp.ClientError, TimeoutError):
+                            async with asyncio.timeout(_END_GRACE_S):
+                                await response.content.read()
+                        return
 
     @asynccontextmanager
     async def _call(
@@ -91,31 +99,24 @@ class Engine:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`.
 
-        After such a failure the server must say that it is there before it gets another turn.
-
-        A pooled connection that the server closed meanwhile costs no call, nor do several: each failure comes
-        before any byte of an answer and uses up one of them. A fresh connection that fails is not tried again.
+        After such a failure the server must say that it is there before it gets another turn. A pooled connection
+        that the server closed meanwhile costs no call: the request goes out once more, on a fresh connection.
         """
-        limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
         reused: list[object] = []
+        limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
         options |= {"timeout": limits, "trace_request_ctx": reused}
-        send = partial(self._pool().request, method, self.url + path, **options)
         try:
-            response = None
-            while response is None:
-                reused.clear()
-                try:
-                    response = await send()
-                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                    if not reused:
-                        raise
+            try:
+                response = await self._http(pooled=True).request(method, self.url + path, **options)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not reused:
+                    raise
+                response = await self._http(pooled=False).request(method, self.url + path, **options)
             with closing(response):
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
             self.max_model_len = None
-            raise EngineUnavailable(
-                f"the engine at {self.url} dropped the call: {str(error) or type(error).__name__}"
-            ) from error
+            raise EngineUnavailable(f"the engine at {self.url} dropped the call: {error!r:.200}") from error
 
 
 def _trace() -> aiohttp.TraceConfig:

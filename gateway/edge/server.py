@@ -1,11 +1,13 @@
 """The HTTP surface: routes, keys, and errors in the caller's dialect."""
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import structlog
 from aiohttp import web
@@ -18,9 +20,10 @@ from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
 from gateway.wire.dialect import Dialect
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, encode_page, row_object, turn_object
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, turn_object
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 log = structlog.get_logger()
 
 _OPEN_ROUTES = {"/health", "/ready"}
@@ -84,7 +87,7 @@ class Server:
 
     async def ready(self, _request: web.Request) -> web.Response:
         """At least one engine has answered."""
-        ready = self.deps.backends.max_model_len is not None
+        ready = bool(self.deps.backends.known())
         return web.json_response({"status": "ready" if ready else "no engine answers"}, status=200 if ready else 503)
 
     async def metrics(self, _request: web.Request) -> web.Response:
@@ -102,14 +105,17 @@ class Server:
 
     async def trajectories(self, request: web.Request) -> web.Response:
         """The session as training rows."""
-        session = self.sessions.get(request.match_info["sid"])
-        encode_row = partial(row_object, session.id)
-        return _json(encode_page(rows(session.ledger.turns), request.query.get("cursor"), PAGE_ROWS, encode_row))
+        encode = partial(row_object, request.match_info["sid"])
+        return await self._page(request, PAGE_ROWS, rows, encode)
 
     async def turns(self, request: web.Request) -> web.Response:
         """The session's turns, oldest first."""
-        session = self.sessions.get(request.match_info["sid"])
-        return _json(encode_page(session.ledger.turns, request.query.get("cursor"), PAGE_TURNS, turn_object))
+        return await self._page(request, PAGE_TURNS, list, turn_object)
+
+    async def _page(self, request: web.Request, size: int, select: Select[T], encode: Encode[T]) -> web.Response:
+        turns, cursor = self.sessions.get(request.match_info["sid"]).ledger.turns, request.query.get("cursor")
+        # In a thread: long contexts take a second to write down.
+        return _json(await asyncio.to_thread(encode_page, turns, cursor, size, select, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         asked = dialect.decode(await request.read())
@@ -129,7 +135,7 @@ class Server:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the key, and turn every failure into an answer of the caller's dialect."""
+        """Check the key, and turn every failure into an answer of the dialect: so far, OpenAI's."""
         try:
             if request.path not in _OPEN_ROUTES:
                 resource = request.match_info.route.resource

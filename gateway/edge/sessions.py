@@ -16,8 +16,8 @@ class Session:
     def __init__(self, session_id: str) -> None:
         self.id = session_id
         self.ledger = Ledger()
-        self.rank: str | None = None
-        """The rank of the last turn; the next goes there while it is healthy."""
+        self.pin: str | None = None
+        """The engine of the last turn, whose cache holds the prefix: the next goes there while it answers."""
         self.calls = 0
         """Turns under way."""
 
@@ -60,7 +60,7 @@ def checked_session_id(session_id: str) -> str:
             a word of ours.
     """
     segments = session_id.split("/")
-    refused = {"", ".", ".."} & set(segments) or "v1" in segments[1:-1] or segments[-1] in _RESERVED
+    refused = {"", ".", ".."} & set(segments) or "v1" in segments or segments[-1] in _RESERVED
     if refused or len(session_id) > _MAX_ID_CHARS or not session_id.isprintable():
         raise BadRequest(f"{session_id[:80]!r} cannot be a session id", param="session_id")
     return session_id

@@ -34,7 +34,7 @@ class WaitedTasks:
         """
         task = asyncio.create_task(work)
         self._tasks[task] = may_cancel
-        task.add_done_callback(self._forget)
+        task.add_done_callback(self._tasks.pop)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -43,11 +43,6 @@ class WaitedTasks:
             if not task.done():
                 task.cancel() if may_cancel() else task.add_done_callback(_report)
             raise
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        if not task.cancelled():
-            task.exception()  # retrieved: its waiter raises it, or `_report` has logged it
 
     async def drain(self) -> None:
         """Cancel what may still be cancelled, and wait until everything has ended."""

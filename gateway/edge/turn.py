@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import structlog
 
+from gateway.core.canon import canonical_json
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.turn import Prompt, Turn
@@ -25,7 +26,7 @@ from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.edge.sessions import Session
 from gateway.edge.store import Store
-from gateway.errors import ContextLengthExceeded, EngineProtocolError, EngineUnavailable, GatewayError
+from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
 from gateway.render.registry import Renderers
 from gateway.render.stops import find_stop
 from gateway.render.translator import Translator
@@ -73,22 +74,21 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     """
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
-    _refuse_what_cannot_fit(request, deps)
+    _refuse_what_cannot_fit(request, deps, max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: build_prompt(translator, pending))
     collector = Collector()
-    origin: Origin | None = None
+    origin = Origin("", 0)
     try:
-        async with deps.backends.lease(session.rank) as engine:
-            origin = Origin(engine.url, 0, translator.thinking_retention)
+        async with deps.backends.lease(session.pin) as engine:
+            origin = Origin(engine.url, 0, _retention(translator, pending, prompt))
             await _sample(call, prompt, translator, engine, collector)
         whole = collector.completion()
         completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
-    except EngineProtocolError:
-        raise  # an engine whose evidence fails once is not believed for the rest either
-    except (asyncio.CancelledError, GatewayError):
-        partial = collector.partial()
-        if partial is not None and origin is not None:
+    except (asyncio.CancelledError, GatewayError) as error:
+        # An engine whose evidence fails once is not believed for the rest either.
+        partial = None if isinstance(error, EngineProtocolError) else collector.partial()
+        if partial is not None:
             call.sealed = True
             aborted = pending.seal(call.turn_id, prompt, partial, Answer(Message("assistant")), origin)
             await _record(call, session, deps, pending, aborted)
@@ -99,27 +99,31 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     return turn
 
 
-def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps) -> None:
-    """Refuse by length what no tokenizer could squeeze into the context, before it costs seconds to tokenize."""
-    window = deps.backends.max_model_len
-    characters = sum(len(message.content) for message in request.messages)
-    if window and characters > window * deps.renderers.longest_token_chars:
+def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
+    """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
+    if prompt.base is None and translator.thinking_retention and any(m.reasoning for m in pending.history()):
+        return "template"
+    return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
+
+
+def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps, window: int) -> None:
+    """Refuse by length what no tokenizer could squeeze into the context: tokenizing it could take minutes."""
+    texts = [text for m in request.messages for text in (m.content, m.reasoning, *(c.arguments for c in m.tool_calls))]
+    characters = sum(len(text or "") for text in texts) + sum(len(canonical_json(tool)) for tool in request.tools)
+    if characters > window * deps.renderers.longest_token_chars:
         raise ContextLengthExceeded(f"{characters} characters cannot fit into the model's context of {window} tokens")
 
 
 async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, engine: Engine, collector: Collector) -> None:
-    room = (engine.max_model_len or 0) - len(prompt.ids)
+    assert engine.max_model_len is not None  # or it would not be leased
+    room = engine.max_model_len - len(prompt.ids)
     if room < 1:
         raise ContextLengthExceeded(f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context")
     limit = min(call.request.sampling.max_tokens or room, room)
     body = encode_request(prompt.ids, call.request, max_tokens=limit, stop_ids=translator.stop_ids)
-    try:
-        async with aclosing(engine.generate(body, request_id=call.request_id)) as payloads:
-            async for payload in payloads:
-                collector.feed(payload)
-    except EngineUnavailable:
-        if not collector.done:
-            raise
+    async with aclosing(engine.generate(body, request_id=call.request_id)) as payloads:
+        async for payload in payloads:
+            collector.feed(payload)
 
 
 def _read(translator: Translator, prompt: Prompt, whole: Completion, request: TurnRequest) -> tuple[Completion, Answer]:
@@ -132,7 +136,7 @@ def _read(translator: Translator, prompt: Prompt, whole: Completion, request: Tu
     if stop is None:
         return whole, answer
     flags = (*answer.flags, "stop_cut") if stop.cut else answer.flags
-    return replace(whole.head(stop.kept), finish_reason=FinishReason.STOP), replace(answer, flags=flags)
+    return whole.head(stop.kept, FinishReason.STOP), replace(answer, flags=flags)
 
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
@@ -140,6 +144,6 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     await deps.store.put(session.id, turn)
     pending.commit(turn)
     if turn.status == "complete":
-        session.rank = turn.origin.engine
+        session.pin = turn.origin.engine
     deps.metrics.count(turn)
     log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))

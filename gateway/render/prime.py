@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from pydantic import ValidationError
+
 from gateway.core.types import JsonObject
-from gateway.errors import BadRequest, ConfigError
+from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render.protocol import Renderer, Tokenizer
 
 
@@ -21,11 +23,12 @@ def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, temp
     config = type(package.config_from_name(name))(**options)
     try:
         renderer: Renderer = package.create_renderer(tokenizer, config, chat_template_kwargs=dict(template_kwargs))
-    except (ValueError, TypeError) as error:
+    except Exception as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else {"msg": str(error).partition("\n")[0]}
         if not template_kwargs:
-            raise
-        reason = str(error).partition("\n")[0]
-        raise BadRequest(f"chat_template_kwargs: {reason}", param="chat_template_kwargs") from None
+            raise RendererError(f"{name} cannot be made: {first['msg'] or type(error).__name__}") from error
+        field = ".".join(map(str, first.get("loc", ())))
+        raise BadRequest(f"chat_template_kwargs {field}: {first['msg']}", param="chat_template_kwargs") from None
     return renderer
 
 

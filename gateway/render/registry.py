@@ -20,6 +20,9 @@ from gateway.render import prime
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.translator import Translator
 
+Maker = Callable[[JsonObject], Translator]
+
+_SAMPLE = "a tokenizer"
 _CACHED_RENDERERS = 32
 """Renderers kept, one per distinct ``chat_template_kwargs``: bounded, since clients choose them."""
 
@@ -27,7 +30,7 @@ _CACHED_RENDERERS = 32
 class Renderers:
     """The renderers of one model; all share one tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer, make: Callable[[JsonObject], Translator]) -> None:
+    def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
         self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)))
         self.longest_token_chars = max(map(len, tokenizer.get_vocab()), default=1)
@@ -48,7 +51,9 @@ def load_tokenizer(path: str, name: str) -> Tokenizer:
 
     try:
         tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(path))
-    except (OSError, ValueError) as error:
+        if tokenizer.decode(tokenizer.encode(_SAMPLE, add_special_tokens=False)) != _SAMPLE:
+            raise ValueError("it does not spell, as if its vocabulary was missing")
+    except Exception as error:  # noqa: BLE001  # tokenizers raises bare ones
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"--model {path}: no tokenizer could be loaded from there: {reason}") from None
     tokenizer.name_or_path = name
@@ -65,32 +70,32 @@ def resolve(
     Raises:
         ConfigError: there is none for this model, or it can never bridge and `bridgeless_ok` is not set.
     """
-    notes = []
-    if injected is not None or ":" in spec:
-        make = partial(_fixed, Translator(injected or _from_factory(spec, tokenizer), tokenizer))
-    elif spec in ("auto", "prime"):
-        make = partial(_prime, tokenizer, None if retention == "template" else retention)
-        kept, own = make({}).thinking_retention, _prime(tokenizer, None, {}).thinking_retention
-        if kept != own:
-            notes.append(
-                f"thinking_retention {kept!r}: earlier reasoning stays in the prompt, though the template of "
-                f"{tokenizer.name_or_path!r} would follow {own!r}"
-            )
-    else:
-        raise ConfigError(f"--renderer {spec}: must be auto, prime or module:factory")
-    renderers = Renderers(tokenizer, make)
     try:
+        make, notes = _maker(spec, tokenizer, injected, None if retention == "template" else retention)
+        renderers = Renderers(tokenizer, make)
         return renderers, notes + _try_out(renderers, bridgeless_ok=bridgeless_ok)
     except RendererError as error:
-        raise ConfigError(f"--renderer {spec} does not work for {tokenizer.name_or_path!r}: {error.message}") from error
+        reason = f"{error.message}: {error.__cause__}" if error.__cause__ else error.message
+        raise ConfigError(f"--renderer {spec} does not work for {tokenizer.name_or_path!r}: {reason}") from error
+
+
+def _maker(spec: str, tokenizer: Tokenizer, given: Renderer | None, retention: str | None) -> tuple[Maker, list[str]]:
+    name = tokenizer.name_or_path
+    if given is not None or ":" in spec:
+        return partial(_fixed, Translator(given or _from_factory(spec, tokenizer), tokenizer)), []
+    if spec not in ("auto", "prime"):
+        raise ConfigError(f"--renderer {spec}: must be auto, prime or module:factory")
+    kept, own = (_prime(tokenizer, policy, {}).thinking_retention for policy in (retention, None))
+    note = f"thinking_retention {kept!r}: prompts keep reasoning that the template of {name!r} ({own!r}) would strip"
+    return partial(_prime, tokenizer, retention), [note] if kept != own else []
 
 
 def _from_factory(spec: str, tokenizer: Tokenizer) -> Renderer:
     module, _, name = spec.partition(":")
     try:
         renderer = getattr(importlib.import_module(module), name)(tokenizer)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"--renderer {spec}: {error}") from error
+    except Exception as error:
+        raise ConfigError(f"--renderer {spec}: {type(error).__name__}: {error}") from error
     if not isinstance(renderer, Renderer):
         raise ConfigError(f"--renderer {spec}: {type(renderer).__name__} is no gateway.render.protocol.Renderer")
     return renderer
@@ -104,8 +109,7 @@ def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
 
 def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
-    kept = getattr(renderer, "effective_thinking_retention", None)
-    return Translator(renderer, tokenizer, thinking_retention=kept)
+    return Translator(renderer, tokenizer, kept=getattr(renderer, "effective_thinking_retention", None))
 
 
 def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:

@@ -19,7 +19,7 @@ class StopMatch:
     shown: list[int]
     """Ids of the text before the cut: sampled ids as far as they go, the rest of a cut token encoded anew."""
     cut: bool
-    """Whether the kept ids say more than the client sees."""
+    """Whether the last kept id says more than the stop: text that the model sampled and nobody will see."""
 
 
 def find_stop(tokenizer: Tokenizer, ids: list[int], sampling: Sampling) -> StopMatch | None:
@@ -29,7 +29,7 @@ def find_stop(tokenizer: Tokenizer, ids: list[int], sampling: Sampling) -> StopM
     """
     if not sampling.stop:
         return None
-    floor = len(tokenizer.decode(ids[: sampling.min_tokens or 0]))
+    floor = len(tokenizer.decode(ids[: sampling.min_tokens or 0]).rstrip("\ufffd"))  # half a character is not there
     text = tokenizer.decode(ids)
     starts = {stop: text.find(stop, max(0, floor - len(stop) + 1)) for stop in sampling.stop}
     found = {stop: start + len(stop) for stop, start in starts.items() if start >= 0}
@@ -43,4 +43,4 @@ def find_stop(tokenizer: Tokenizer, ids: list[int], sampling: Sampling) -> StopM
         whole -= 1
     tail = visible[len(tokenizer.decode(ids[:whole])) :]
     shown = ids[:whole] + (tokenizer.encode(tail, add_special_tokens=False) if tail else [])
-    return StopMatch(kept, shown, cut=visible != tokenizer.decode(ids[:kept]))
+    return StopMatch(kept, shown, cut=text[:end] != tokenizer.decode(ids[:kept]))

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
-from gateway.render.protocol import MessageDict, ParsedCall, Renderer, Tokenizer
+from gateway.render.protocol import MessageDict, ParsedCall, ParsedResponse, Renderer, Tokenizer
 
 T = TypeVar("T")
 
@@ -26,11 +26,11 @@ class Translator:
         RendererError: the renderer raised, or returned something that its contract does not know.
     """
 
-    def __init__(self, renderer: Renderer, tokenizer: Tokenizer, *, thinking_retention: str | None = None) -> None:
+    def __init__(self, renderer: Renderer, tokenizer: Tokenizer, *, kept: str | None = None) -> None:
         self.renderer = renderer
         self.tokenizer = tokenizer
-        self.thinking_retention = thinking_retention
-        """Which reasoning of earlier turns the model sees again; ``None`` when the renderer does not say."""
+        self.thinking_retention = kept
+        """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
         self.stop_ids = _ids(_guarded(renderer.get_stop_token_ids))
         self._parse_options = inspect.signature(renderer.parse_response).parameters.keys() & {"tools", "prompt_ids"}
 
@@ -51,33 +51,36 @@ class Translator:
         A call reaches the client only with a name and a strict JSON object as arguments. Whatever else the
         model wrote as a call is delivered as text, so that no answer is empty that was not sampled empty.
         """
-        options = {"tools": _tools(tools), "prompt_ids": prompt_ids}
-        parsed = _guarded(self.renderer.parse_response, ids, **{name: options[name] for name in self._parse_options})
-        calls, broken = [], []
-        for found in parsed.tool_calls or ():
-            call = _call(found, mint)
-            if call is None:
-                broken.append(self._text_of(found, ids))
-            else:
-                calls.append(call)
-        content = "\n".join(text for text in (parsed.content or "", *broken) if text)
-        reasoning, flags = parsed.reasoning_content or None, ("malformed_tool_call",) if broken else ()
-        if not (content or reasoning or calls):
+        # Copies: what was sampled and shown to the engine is not the renderer's to change.
+        options = {"tools": _tools(tools), "prompt_ids": list(prompt_ids)}
+        parsed = _guarded(self.renderer.parse_response, list(ids), **{n: options[n] for n in self._parse_options})
+        content, reasoning, found = _guarded(_parts, parsed)
+        calls = [(_guarded(_call, call, mint), call) for call in found]
+        broken = [self._text_of(raw, ids) for call, raw in calls if call is None]
+        good = tuple(call for call, _ in calls if call is not None)
+        content = "\n".join(text for text in (content, *broken) if text)
+        flags = ("malformed_tool_call",) if broken else ()
+        if not (content or reasoning or good):
             content = self.tokenizer.decode([i for i in ids if i not in self.stop_ids])
             flags = ("unparsed",) if content.strip() else ()
-        return Answer(Message("assistant", content, reasoning=reasoning, tool_calls=tuple(calls)), flags)
+        return Answer(Message("assistant", content, reasoning=reasoning, tool_calls=good), flags)
 
     def _text_of(self, call: ParsedCall, ids: list[int]) -> str:
         span = getattr(call, "token_span", None)
         return self.tokenizer.decode(ids[slice(*span)]) if span else str(getattr(call, "raw", call.name or ""))
 
 
+def _parts(parsed: ParsedResponse) -> tuple[str, str | None, list[ParsedCall]]:
+    content, reasoning = parsed.content or "", parsed.reasoning_content or None
+    "".join((content, reasoning or "")).encode()  # fails for what is no text, or could not be sent as UTF-8
+    return content, reasoning, list(parsed.tool_calls or ())
+
+
 def _call(found: ParsedCall, mint: Callable[[], str]) -> ToolCall | None:
-    arguments = _strict_object(found.arguments)
-    name = found.name
-    if getattr(found, "status", None) not in _DELIVERABLE or not isinstance(name, str) or not name or arguments is None:
+    arguments, name, own_id = _strict_object(found.arguments), found.name, getattr(found, "id", None)
+    named = isinstance(name, str) and name.encode()
+    if not (name and named) or arguments is None or getattr(found, "status", None) not in _DELIVERABLE:
         return None
-    own_id = getattr(found, "id", None)
     return ToolCall(id=mint(), name=name, arguments=arguments, own_id=own_id if isinstance(own_id, str) else None)
 
 
@@ -85,13 +88,11 @@ def _strict_object(arguments: object) -> str | None:
     """JSON text of an arguments object; ``None`` if it is not one, holds NaN or infinities, or is not Unicode."""
     try:
         value = json.loads(arguments) if isinstance(arguments, str) else arguments
-        if not isinstance(value, dict):
-            return None
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode()
     except (ValueError, TypeError, RecursionError):
         return None
-    return text
+    return text if isinstance(value, dict) else None
 
 
 def _dict(message: Message) -> MessageDict:
@@ -116,17 +117,17 @@ def _tools(tools: Tools) -> list[MessageDict] | None:
 
 def _ids(result: object) -> list[int]:
     ids = getattr(result, "token_ids", result)
-    if not isinstance(ids, Sequence):
-        raise RendererError(f"the renderer returned {type(result).__name__} where token ids were due")
+    if not isinstance(ids, Sequence) or isinstance(ids, str | bytes) or not len(ids):
+        raise RendererError(f"the renderer returned {type(result).__name__} where token ids were due, and at least one")
     try:
-        token_ids(ids)
+        stored = token_ids(ids)
     except (TypeError, OverflowError) as error:
         raise RendererError(f"the renderer returned something that is no token id: {error}") from None
-    return list(ids)
+    return list(ids) if type(ids[0]) is int else stored.tolist()  # numpy's integers are no JSON
 
 
 def _guarded(call: Callable[..., T], *arguments: object, **options: object) -> T:
     try:
         return call(*arguments, **options)
-    except Exception as error:
-        raise RendererError(f"the renderer failed: {type(error).__name__}: {error}") from error
+    except Exception as error:  # its words may repeat the prompt, so they stay with the cause
+        raise RendererError(f"the renderer failed: {type(error).__name__}") from error

@@ -137,9 +137,8 @@ def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
         message["content"] = turn.message.content or None
         message["tool_calls"] = [_encoded_call(call) for call in turn.message.tool_calls]
     prompt, sampled = turn.prompt_length, turn.completion.ids
-    # `tool_calls` only where a call was parsed and the model had finished.
-    reason = "tool_calls" if turn.message.tool_calls else "stop"
-    reason = "length" if turn.completion.finish_reason is FinishReason.LENGTH else reason
+    truncated = turn.completion.finish_reason is FinishReason.LENGTH
+    reason = "length" if truncated else "tool_calls" if turn.message.tool_calls else "stop"
     choice: dict[str, object] = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     answer: dict[str, object] = {
         "id": f"chatcmpl-{turn.id}",

@@ -1,5 +1,6 @@
 """What a trainer reads: turns and rows as JSON, in pages."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TypeVar
@@ -11,22 +12,28 @@ from gateway.core.turn import Turn
 from gateway.errors import BadRequest
 
 T = TypeVar("T")
+Select = Callable[[Sequence[Turn]], Sequence[T]]
+Encode = Callable[[T], dict[str, object]]
 
 PAGE_TURNS, PAGE_ROWS = 500, 20
 
 
-def encode_page(items: Sequence[T], cursor: str | None, size: int, encode: Callable[[T], dict[str, object]]) -> bytes:
-    """One page of a list that only ever grows at its end: ``{"data": […], "next": cursor or null}``.
+def encode_page(turns: Sequence[Turn], cursor: str | None, size: int, select: Select[T], encode: Encode[T]) -> bytes:
+    """One page of what `select` makes of the turns: ``{"data": […], "next": cursor or null}``.
+
+    All pages that one `next` leads to are of the turns that there were at the first, so that a session which
+    goes on meanwhile loses and doubles nothing.
 
     Raises:
         BadRequest: `cursor` is none of ours.
     """
-    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
+    known = re.fullmatch(r"([0-9]{1,12})\.([0-9]{1,12})", f"{len(turns)}.0" if cursor is None else cursor)
+    if known is None:
         raise BadRequest("cursor must be the `next` of an earlier page", param="cursor")
-    start = int(cursor or 0)
-    end = start + size
+    count, start = map(int, known.groups())
+    items, end = select(turns[:count]), start + size
     page = [encode(item) for item in items[start:end]]
-    return orjson.dumps({"data": page, "next": str(end) if end < len(items) else None})
+    return orjson.dumps({"data": page, "next": f"{count}.{end}" if end < len(items) else None})
 
 
 def turn_object(turn: Turn) -> dict[str, object]:
@@ -58,8 +65,5 @@ def row_object(session_id: str, row: Row) -> dict[str, object]:
         "loss_mask": row.loss_mask.tolist(),
         "logprobs": row.logprobs.tolist(),
         "thinking_retention": row.turns[-1].turn.origin.thinking_retention,
-        "turns": [
-            {**turn_object(part.turn), "start": part.start, "end": part.end, "trained": part.trained}
-            for part in row.turns
-        ],
+        "turns": [turn_object(p.turn) | {"start": p.start, "end": p.end, "trained": p.trained} for p in row.turns],
     }

@@ -24,8 +24,8 @@ MISSING_LOGPROB = -9999.0
 STREAM_INTERVAL_TOKENS = 8
 """Ids per event, where the engine can (0.27 and later): an event costs far more than an id."""
 
-_DONE = b"[DONE]"
-_SET_KEY = "the engine wants an API key: start the gateway with --engine-key"
+DONE = b"[DONE]"
+"""The payload that ends a stream."""
 _ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
 
 
@@ -70,7 +70,7 @@ class Collector:
             EngineProtocolError: the event cannot be read, or an id comes without evidence.
             EngineUnavailable, EngineRefused, ContextLengthExceeded: the event reports an error.
         """
-        if payload == _DONE:
+        if payload == DONE:
             self.done = True
             return
         event = _loaded(payload)
@@ -88,18 +88,17 @@ class Collector:
         ids = choice.get("token_ids") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(ids, list):
             raise EngineProtocolError("the engine sent a choice without token_ids")
-        if choice.get("index", 0) != 0 or (ids and self.finish_reason):
+        reason, spans = choice.get("finish_reason"), choice.get("weight_versions")
+        if choice.get("index", 0) != 0 or (self.finish_reason and (ids or reason)):
             raise EngineProtocolError("the engine sent more than the one completion that was asked for")
         if not all(type(i) is int and 0 <= i < 1 << 32 for i in ids):
             raise EngineProtocolError("the engine sent something among token_ids that is no token id")
+        if reason is not None and (not isinstance(reason, str) or reason not in set(FinishReason)):
+            raise EngineProtocolError(f"the engine sent an unknown finish_reason, {_shown(reason)}")
         self._logprobs.extend(_logprobs(ids, choice.get("logprobs")))
         self._ids.extend(ids)
-        self._spans = choice.get("weight_versions", self._spans)
-        reason = choice.get("finish_reason")
-        if reason is not None:
-            if not isinstance(reason, str) or reason not in set(FinishReason):
-                raise EngineProtocolError(f"the engine sent an unknown finish_reason, {_shown(reason)}")
-            self.finish_reason = FinishReason(reason)
+        self._spans = self._spans if spans is None else spans
+        self.finish_reason = FinishReason(reason) if reason else self.finish_reason
 
     def completion(self) -> Completion:
         """The whole completion.
@@ -172,17 +171,19 @@ def _logprob(token_id: int, entry: object) -> float:
 
 def _shown(value: object) -> str:
     """A value of the engine's, fit for a message."""
-    if isinstance(value, str):
-        return repr(value[:40])
-    return str(value) if isinstance(value, int | float) or value is None else f"a {type(value).__name__}"
+    return repr(value)[:42] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
 def decode_error(status: int, body: bytes) -> GatewayError:
     """What an answer other than 200 means for the caller, and what to do about it."""
     answer = _loaded(body)
     error = answer.get("error") if isinstance(answer, dict) else None
-    if status in (404, 405) and not isinstance(error, dict):
+    if status == 403 or (status in (404, 405) and not isinstance(error, dict)):
         return EngineProtocolError(_ENABLE_SCALE_OUT)
+    if status == 401:
+        return EngineProtocolError("the engine wants an API key: start the gateway with --engine-key")
+    if status < 400:
+        return EngineProtocolError(f"the engine answered {status} where a stream was due")
     return _reported(error, status)
 
 
@@ -191,13 +192,9 @@ def _reported(error: object, status: int) -> GatewayError:
     code, message = fields.get("code"), fields.get("message")
     status = code if isinstance(code, int) and 400 <= code < 600 else status
     text = _cleaned(message) if isinstance(message, str) else "without saying why"
-    if status in (401, 403):
-        return EngineProtocolError(_ENABLE_SCALE_OUT if status == 403 else _SET_KEY)
-    if status < 400:
-        return EngineProtocolError(f"the engine answered {status} where a stream was due")
     if "maximum model length" in text or "maximum context length" in text:
         return errors.ContextLengthExceeded(text)
-    if status >= 500:
+    if status >= 500 or status in (401, 403):  # a key or a switch that is not the caller's to mend
         return EngineUnavailable(f"the engine failed ({status}): {text}")
     refused = errors.EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
     refused.retryable = status in (408, 429)
@@ -206,6 +203,7 @@ def _reported(error: object, status: int) -> GatewayError:
 
 def _cleaned(text: str) -> str:
     """An engine's message without what old versions put into it: the request's token ids and file paths."""
+    text = text[:4000]  # an echoed request can be long, and the patterns below are slow
     if re.match(r"\d+ validation error", text):
         complaints = [complaint for _, complaint in re.findall(r"'msg': (['\"])(.*?)\1, '", text)]
         text = "; ".join(dict.fromkeys(complaints)) or "the request is not valid"

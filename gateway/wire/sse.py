@@ -17,7 +17,7 @@ class SSEDecoder:
     # Source: WHATWG HTML Living Standard, section 9.2.6 (interpreting an event stream).
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # pieces of an unfinished line, joined only once it is whole
         self._after_cr = False
         self._data: list[bytes] = []
 
@@ -27,7 +27,11 @@ class SSEDecoder:
             return []
         halved = self._after_cr and chunk.startswith(b"\n")  # a CRLF whose CR ended the chunk before
         self._after_cr = chunk.endswith(b"\r")
-        *lines, self._rest = _LINE_END.split(self._rest + chunk[halved:])
+        *lines, rest = _LINE_END.split(chunk[halved:])
+        if lines:
+            lines[0] = b"".join([*self._rest, lines[0]])
+            self._rest.clear()
+        self._rest.append(rest)
         payloads = []
         for line in lines:
             name, _, value = line.removeprefix(codecs.BOM_UTF8).partition(b":")

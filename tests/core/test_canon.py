@@ -87,6 +87,7 @@ def test_a_true_rewrite_never_matches(recorded, replayed):
     ("ours", "theirs", "same"),
     [
         ("{}", "{}", True),
+        ("", "{}", True),
         ('{"a":1}', '{"a": 1.0}', True),
         ('{"a":1}', '{"a":true}', False),
         ('{"a":0}', '{"a":false}', False),
@@ -153,8 +154,10 @@ def digest(messages):
 
 
 def test_the_gist_of_an_answer_survives_what_clients_do_to_it():
-    """White space, reasoning and arguments may differ."""
-    assert gist(CALLS) == gist(like(CALLS, content="Let me run it.", reasoning=None, tool_calls=call(arguments="{}")))
+    """White space, reasoning, ids and the spelling of arguments may differ; what they say may not."""
+    respelt = call(id="call_9", arguments='{"city":"Zürich","unit":"hé"}')
+    assert gist(CALLS) == gist(like(CALLS, content="Let me run it.", reasoning=None, tool_calls=respelt))
+    assert gist(CALLS) != gist(like(CALLS, tool_calls=call(arguments="{}")))
     assert gist(CALLS) != gist(TEXT)
 
 

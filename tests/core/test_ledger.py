@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
 from gateway.core.segments import rows
 from gateway.core.turn import Prompt
@@ -82,6 +81,63 @@ def test_among_equal_answers_the_latest_is_extended_and_audited():
 
     assert turn.parent is later
     assert "ambiguous_sibling" in turn.differences
+
+
+def test_the_answer_replayed_most_exactly_is_extended():
+    """White space tells siblings apart; what the client never saw must not come back."""
+    talk = Talk()
+    exact = talk.take(user("a"), answer=assistant("yes"))
+    talk.take(user("a"), answer=assistant("yes\n"))
+    turn = talk.take(user("a"), assistant("yes"), user("b"))
+
+    assert turn.parent is exact
+    assert turn.differences == frozenset()
+
+
+def test_the_latest_of_equal_answers_is_the_one_recorded_last():
+    """Also where it hangs below an earlier sibling."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("same"))
+    talk.take(user("a"), answer=assistant("same"))
+    talk.take(user("a"), assistant("same"), user("b"), answer=assistant("next"))
+    pending = talk.ledger.prepare(TurnRequest((user("a"), assistant("same"), user("b")), model="m"))
+    late = seal(replace(pending, parent=first), Prompt([1] * 99, None, "x"), first, answer=assistant("next"))
+    pending.commit(late)
+    turn = talk.take(user("a"), assistant("same"), user("b"), assistant("next"), user("c"))
+
+    assert turn.parent is late
+
+
+def test_equal_tool_calls_do_not_hide_an_edited_message():
+    """Agents call the same tool with the same arguments again and again."""
+    talk = Talk()
+    messages = [user("a")]
+    for _ in range(4):
+        messages += [talk.take(*messages, answer=assistant("", CALL)).message, tool("out")]
+    turn = talk.take(user("edited"), *messages[1:])
+
+    assert turn.reason == "history_edited"
+
+
+def test_a_foreign_call_of_a_known_tool_is_foreign():
+    """Other arguments make it another call."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("", CALL))
+    foreign = assistant("", replace(CALL, id="theirs", arguments='{"command": "rm"}'))
+    turn = talk.take(user("a"), first.message, tool("out"), foreign, tool("out", "theirs"))
+
+    assert turn.reason == "foreign_assistant"
+
+
+def test_a_lineage_that_changes_every_turn_is_told_from_the_latest_ones():
+    """Only a few are asked, however many there are."""
+    talk = Talk()
+    messages = [user("a")]
+    for clock in range(12):
+        system = Message("system", f"It is {clock} o'clock.")
+        messages += [talk.take(system, *messages).message, user("b")]
+
+    assert talk.ledger.turns[-1].reason == "system_changed"
 
 
 def test_among_equal_answers_tool_call_ids_decide():
@@ -161,7 +217,7 @@ TOOLS = ({"type": "function", "function": {"name": "bash"}},)
         (lambda m: [*m[1:], user("z")], {}, "system_changed"),
         (lambda m: [SYSTEM, user("edited"), *m[2:], user("z")], {}, "history_edited"),
         (lambda m: [*m[:4], assistant("rewritten"), user("z")], {}, "history_edited"),
-        (lambda m: [SYSTEM, *m[3:], user("z")], {}, "history_shortened"),
+        (lambda m: [SYSTEM, *m[3:], user("z")], {}, "history_edited"),
         (lambda m: [SYSTEM, user("a"), user("extra"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
         (lambda m: [*m, user("q"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
         (lambda m: [*m, assistant("theirs")], {}, "foreign_assistant"),
@@ -202,6 +258,17 @@ def test_a_turn_cut_at_a_stop_string_is_not_bridged():
     turn = talk.take(user("a"), first.message, user("b"))
 
     assert (turn.parent, turn.how, turn.reason) == (first, "rendered", "stop_cut")
+
+
+def test_a_translated_id_stays_translated_where_the_history_is_not_ours():
+    """Whatever broke the prefix, a minted id is never shown to the model."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("", replace(CALL, own_id="own")))
+    talk.take(user("edited"), first.message, tool("out"))
+
+    seen = talk.renderer.rendered[-1]
+    assert ["own"] == [call.id for message in seen for call in message.tool_calls]
+    assert ["own"] == [message.tool_call_id for message in seen if message.role == "tool"]
 
 
 @pytest.mark.parametrize("declines", [False, True])
@@ -251,8 +318,8 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
         seal(pending, Prompt([0] * 99, stranger, None), first)
 
 
-def seal(pending, prompt, like):
-    return pending.seal("x", prompt, like.completion, Answer(like.message), Origin("e", 0))
+def seal(pending, prompt, like, answer=None):
+    return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0))
 
 
 MOVES = st.lists(
@@ -309,8 +376,3 @@ def test_whatever_agents_do_every_sampled_id_is_trained_once_in_its_own_context(
 def heard(turn):
     """The history that a faithful client holds after `turn`."""
     return [message for node in turn.branch() for message in (*node.new_messages, node.message)]
-
-
-def test_an_empty_ledger_has_no_turns():
-    """The beginning."""
-    assert Ledger().turns == ()

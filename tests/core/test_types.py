@@ -57,8 +57,9 @@ def test_spans_that_do_not_tile_the_ids_are_refused(spans):
 @pytest.mark.parametrize(("length", "spans"), [(3, WHOLE), (2, WHOLE[:1]), (1, (VersionSpan("a", 0, 1),))])
 def test_the_head_of_a_completion_keeps_evidence_and_spans(length, spans):
     """Cutting overshoot leaves a completion that still proves itself."""
-    head = make().head(length)
+    head = make().head(length, FinishReason.ABORT)
 
     assert list(head.ids) == [1, 2, 3][:length]
     assert list(head.logprobs) == [-1.0, -0.5, 0.0][:length]
     assert spans == head.spans
+    assert head.finish_reason is FinishReason.ABORT

@@ -102,7 +102,7 @@ async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
         with pytest.raises(EngineUnavailable, match=r"a is down.*b is down"):
             async with backends.lease(None):
                 raise AssertionError
-        assert backends.max_model_len is None
+        assert backends.known() == {}
     async with opened([]) as backends:
         with pytest.raises(EngineUnavailable, match="--engine"):
             async with backends.lease(None):
@@ -197,7 +197,7 @@ async def test_an_engine_that_says_nothing_holds_up_no_start() -> None:
             try:
                 async with asyncio.timeout(1.5):
                     await backends.refresh()
-                assert backends.max_model_len == 40960
+                assert list(backends.known().values()) == [40960]
             finally:
                 await backends.close()
 

@@ -154,6 +154,26 @@ async def test_a_connection_that_breaks_takes_the_engine_out_until_it_answers() 
         assert engine.max_model_len is None
 
 
+async def test_a_stream_ends_with_its_last_event_though_the_connection_stays_open() -> None:
+    """An answer that is whole is not held back for an engine that forgets to close."""
+    events = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    events += b"e\r\ndata: [DONE]\n\n\r\n"
+    async with listening(RawServer(answer=events)) as raw, opened(raw.url) as engine:
+        async with asyncio.timeout(5):
+            assert await payloads(engine) == [b"[DONE]"]
+
+
+async def test_a_call_reaches_an_engine_twice_at_most() -> None:
+    """A prompt that brings a server down must not be sent to it again for each connection in the pool."""
+    async with listening(RawServer(serves=1)) as raw, opened(raw.url) as engine:
+        raw.meeting = asyncio.Barrier(3)
+        await asyncio.gather(*(payloads(engine) for _ in range(3)))
+        raw.meeting, before = None, raw.generated
+        await payloads(engine)
+
+        assert raw.generated - before == 2
+
+
 async def test_a_pool_of_stale_connections_costs_no_call() -> None:
     """After an engine's restart all of its connections are stale, not only the first that is tried."""
     async with listening(RawServer(serves=1)) as raw, opened(raw.url) as engine:

@@ -6,7 +6,7 @@ from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.errors import BadRequest, UnknownSession
 
 
-@pytest.mark.parametrize("name", ["s", "a/b", "a.b", "...", "run-7/группа", "v1/s", "turns/x", "a b", "x" * 512])
+@pytest.mark.parametrize("name", ["s", "a/b", "a.b", "...", "run-7/группа", "turns/x", "a b", "x" * 512])
 def test_an_id_that_can_stand_in_a_path_is_taken_as_it_is(name: str) -> None:
     """Slashes, dots and other scripts included."""
     assert checked_session_id(name) == name

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from itertools import pairwise
 
+import orjson
 import pytest
 
 from gateway.sim import logprob
@@ -240,3 +241,37 @@ async def until_recorded(house: House) -> None:
         return recorded <= len(house.journal) and recorded == len(await house.turns("s"))
 
     await until(all_there)
+
+
+async def test_a_row_says_which_reasoning_its_prompts_hold(house: House, words: Words) -> None:
+    """Bridges keep all that was sampled; a full render shows what the model's template does."""
+    thought = [*words.ids("<think>"), *words.spelt("\nhm\n"), *words.ids("</think>"), *words.said("\n\nYes.")]
+    first = await house.ask("s", HELLO, thought)
+    messages = [*HELLO, first.message, user("And?")]
+    second = await house.ask("s", messages, words.said("So."))
+    messages += [second.message, {"role": "assistant", "content": "theirs"}, user("Well?")]
+    await house.ask("s", messages, words.said("No."))
+
+    kept, rendered = await house.rows("s")
+    assert "hm" in words.text(house.prompts[1])
+    assert kept["thinking_retention"] == "all"
+    assert "hm" not in words.text(house.prompts[2])
+    assert rendered["thinking_retention"] == "template"
+
+
+async def test_text_that_cannot_fit_is_refused_before_it_is_tokenized(open_house: OpenHouse, words: Words) -> None:
+    """Wherever it stands: in a message, in the arguments of a call, in a tool."""
+    house = await open_house(sim={"max_model_len": 64})
+    long = "x" * 64 * 200
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": long}}
+    tool = {"type": "function", "function": {"name": "f", "description": long}}
+    for fields in (
+        {"messages": [user(long)]},
+        {"messages": [*HELLO, {"role": "assistant", "tool_calls": [call]}, user("?")]},
+        {"messages": HELLO, "tools": [tool]},
+    ):
+        answer = await house.call("POST", "/v1/chat/completions", data=orjson.dumps({"model": "sim", **fields}))
+        assert answer.status == 400
+        assert answer.error["code"] == "context_length_exceeded"
+        assert "characters" in answer.error["message"]
+    assert house.journal == []

@@ -61,17 +61,30 @@ async def test_the_first_stop_of_several_counts(house: House, words: Words) -> N
     assert await sampled(house) == words.spelt("a b")
 
 
-async def test_after_a_cut_the_next_prompt_is_rendered(house: House, words: Words) -> None:
-    """What the client read and what was sampled differ, and it is told why no bridge was built."""
-    answer = await stopped(house, words.said("One. END Two."), ["END"])
+async def test_after_a_cut_within_an_id_the_next_prompt_is_rendered(house: House, words: Words) -> None:
+    """That id says more than the stop: the model sampled what nobody will see, and the next turn says so."""
+    script = [*words.ids("Hello"), *words.ids(" world"), IM_END]
+    answer = await stopped(house, script, ["wor"])
 
     await house.ask("s", [*HELLO, answer.message, user("Go on.")], words.said("Yes."))
 
     first, second = await house.turns("s")
     assert "stop_cut" in first["flags"]
     assert (second["parent_id"], second["how"], second["reason"]) == (first["turn_id"], "rendered", "stop_cut")
-    assert "END" not in words.text(house.prompts[1])
+    assert "world" not in words.text(house.prompts[1])
     assert len(await house.rows("s")) == 2
+
+
+async def test_after_a_stop_that_ends_with_its_id_the_next_prompt_is_bridged(house: House, words: Words) -> None:
+    """Agents that use stop strings stay in one row: the stop was sampled, and nothing beyond it."""
+    answer = await stopped(house, words.said("One. END Two."), ["END"])
+
+    await house.ask("s", [*HELLO, answer.message, user("Go on.")], words.said("Yes."))
+
+    first, second = await house.turns("s")
+    assert first["flags"] == []
+    assert (second["parent_id"], second["how"]) == (first["turn_id"], "bridged")
+    assert len(await house.rows("s")) == 1
 
 
 async def test_a_stop_that_is_shown_whole_cuts_nothing(house: House, words: Words) -> None:

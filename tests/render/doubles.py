@@ -73,3 +73,18 @@ def plain_factory(tokenizer):
 def empty_factory(tokenizer):
     """Returns something that is no renderer."""
     return object()
+
+
+MODULE_NAME = "no factory"
+
+
+def failing_factory(tokenizer):
+    """Fails as factories do."""
+    raise RuntimeError("no weights")
+
+
+def endless_factory(tokenizer):
+    """A renderer without a stop id."""
+    renderer = PlainRenderer()
+    renderer.get_stop_token_ids = list  # type: ignore[method-assign]
+    return renderer

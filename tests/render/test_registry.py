@@ -1,5 +1,7 @@
 """Which renderer serves a model, over the real Qwen3 tokenizer and PrimeIntellect's renderers."""
 
+import shutil
+
 import pytest
 
 from gateway.core.types import Message, ToolCall
@@ -122,7 +124,17 @@ def test_a_factory_is_found_by_module_and_name():
 
 @pytest.mark.parametrize(
     "spec",
-    ["no.such.module:f", "tests.render.doubles:missing", "tests.render.doubles:empty_factory", "tinker", "nonsense"],
+    [
+        "no.such.module:f",
+        ":f",
+        "tests.render.doubles:missing",
+        "tests.render.doubles:empty_factory",
+        "tests.render.doubles:failing_factory",
+        "tests.render.doubles:endless_factory",
+        "tests.render.doubles:MODULE_NAME",
+        "tinker",
+        "nonsense",
+    ],
 )
 def test_a_renderer_that_cannot_be_had_stops_the_start(spec):
     """One line that names the setting."""
@@ -134,3 +146,34 @@ def test_a_tokenizer_that_cannot_be_loaded_stops_the_start(tmp_path):
     """One line that names the setting and the path."""
     with pytest.raises(ConfigError, match=r"--model .*no tokenizer"):
         load_tokenizer(str(tmp_path), "x")
+
+
+def test_a_model_whose_renderer_does_not_fit_the_tokenizer_stops_the_start(tokenizer_folder):
+    """The name promises tokens that the tokenizer does not have."""
+    with pytest.raises(ConfigError, match="--renderer auto does not work for 'moonshotai/Kimi-K2-Instruct'"):
+        resolved(load_tokenizer(tokenizer_folder, "moonshotai/Kimi-K2-Instruct"))
+
+
+def test_a_folder_without_a_vocabulary_is_no_tokenizer(tokenizer_folder, tmp_path):
+    """What loads all the same would turn every text into nonsense."""
+    shutil.copy(f"{tokenizer_folder}/tokenizer_config.json", tmp_path)
+
+    with pytest.raises(ConfigError, match="--model"):
+        load_tokenizer(str(tmp_path), "Qwen/Qwen3-8B")
+
+
+def test_a_damaged_tokenizer_stops_the_start(tokenizer_folder, tmp_path):
+    """One line that names the setting."""
+    shutil.copy(f"{tokenizer_folder}/tokenizer_config.json", tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"version": ')
+
+    with pytest.raises(ConfigError, match="--model"):
+        load_tokenizer(str(tmp_path), "Qwen/Qwen3-8B")
+
+
+def test_an_ill_template_argument_is_named(qwen):
+    """With what is wrong with it."""
+    renderers, _ = resolved(qwen)
+
+    with pytest.raises(BadRequest, match="enable_thinking"):
+        renderers.get({"enable_thinking": [1]})

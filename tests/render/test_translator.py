@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from gateway.core.types import Message, ToolCall
@@ -128,7 +129,7 @@ def test_tools_and_prompt_are_passed_to_a_parser_that_takes_them():
     assert [([5], [dict(TOOLS[0])], [1])] == renderer.seen
 
 
-@pytest.mark.parametrize("result", [None, 5, "text", Holder(["x"]), [1, -1], [1.5], [1 << 40]])  # type: ignore[list-item]
+@pytest.mark.parametrize("result", [None, 5, "text", b"text", [], Holder(["x"]), [1, -1], [1.5], [1 << 40]])  # type: ignore[list-item]
 def test_a_result_that_is_no_list_of_ids_is_the_renderers_fault(result):
     """Refused here, so that nothing else has to ask."""
 
@@ -150,3 +151,78 @@ def test_a_renderer_that_raises_is_named_as_the_cause():
     with pytest.raises(RendererError, match="KeyError") as caught:
         Translator(Broken(), PlainTokenizer()).parse([5], [1], (), str)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_numbers_of_another_library_become_plain_ids():
+    """They could not be sent as JSON otherwise."""
+
+    class Numpy(PlainRenderer):
+        def render_ids(self, messages, *, tools=None, add_generation_prompt=False):
+            return [np.int64(7), np.int64(8)]
+
+    ids = Translator(Numpy(), PlainTokenizer()).render([Message("user", "x")], ())
+    assert ids == [7, 8]
+    assert {int} == {type(i) for i in ids}
+
+
+@pytest.mark.parametrize("stops", [[], None, {1}, ["<|im_end|>"]])
+def test_stop_ids_that_are_none_are_the_renderers_fault(stops):
+    """Known before the first turn."""
+
+    class Unstoppable(PlainRenderer):
+        def get_stop_token_ids(self):
+            return stops
+
+    with pytest.raises(RendererError):
+        Translator(Unstoppable(), PlainTokenizer())
+
+
+@pytest.mark.parametrize(
+    "parsed",
+    [
+        None,
+        {"content": "x"},
+        Response(5),  # type: ignore[arg-type]  # as a careless renderer might
+        Response("x", 7),  # type: ignore[arg-type]
+        Response(["x"]),  # type: ignore[arg-type]
+        Response("\ud800"),
+        Response("x", "\ud800"),
+        Response("x", tool_calls=[{"name": "f"}]),  # type: ignore[list-item]
+        Response("x", tool_calls=[Call("\ud800", {})]),
+    ],
+)
+def test_a_parse_that_is_no_message_is_the_renderers_fault(parsed):
+    """So that what was sampled can be kept, and nothing is recorded that could not be sent."""
+    renderer = PlainRenderer()
+    renderer.response = parsed
+
+    with pytest.raises(RendererError):
+        Translator(renderer, PlainTokenizer()).parse([5], [1], (), str)
+
+
+def test_a_parser_cannot_change_what_is_recorded():
+    """It is given copies."""
+
+    class Careless(PlainRenderer):
+        def parse_response(self, token_ids, *, prompt_ids=None):
+            token_ids.clear()
+            prompt_ids.clear()
+            return Response("x")
+
+    ids, prompt_ids = [5], [1]
+    Translator(Careless(), PlainTokenizer()).parse(ids, prompt_ids, (), str)
+
+    assert (ids, prompt_ids) == ([5], [1])
+
+
+def test_what_a_renderer_says_of_its_failure_stays_with_the_cause():
+    """It may repeat the prompt, which agents and logs must not read."""
+
+    class Talkative(PlainRenderer):
+        def render_ids(self, messages, *, tools=None, add_generation_prompt=False):
+            raise ValueError(messages)
+
+    with pytest.raises(RendererError) as caught:
+        Translator(Talkative(), PlainTokenizer()).render([Message("user", "secret")], ())
+    assert "secret" not in caught.value.message
+    assert "secret" in str(caught.value.__cause__)

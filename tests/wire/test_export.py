@@ -15,9 +15,9 @@ THIRD = float32s([-1 / 3])[0]
 """The nearest that float32 comes to it."""
 
 
-def page(items, cursor: str | None, size: int = 2):
+def page(items, cursor: str | None, size: int = 2, select=list):
     """One page, read back."""
-    return orjson.loads(encode_page(items, cursor, size, lambda item: {"item": item}))
+    return orjson.loads(encode_page(items, cursor, size, select, lambda item: {"item": item}))
 
 
 @settings(deadline=None)
@@ -35,19 +35,46 @@ def test_all_pages_together_are_the_list(items, size):
     assert max(1, -(-len(items) // size)) == pages
 
 
-def test_a_list_that_grew_meanwhile_goes_on_where_the_page_ended():
-    """Pages of a list that only ever grows at its end stay true."""
+def test_pages_are_of_the_turns_that_there_were_at_the_first():
+    """What a session does meanwhile is for the next reading: nothing is lost or doubled."""
     cursor = page([1, 2, 3], None)["next"]
-    assert {"data": [{"item": 3}, {"item": 4}], "next": None} == page([1, 2, 3, 4], cursor)
+    assert {"data": [{"item": 3}], "next": None} == page([1, 2, 3, 4], cursor)
+
+
+def test_rows_stay_what_they_were_while_their_session_goes_on():
+    """A row that grows moves to the end; a reader who is under way still gets each as it was."""
+    roots = [turn(f"t{at}") for at in range(3)]
+    first = orjson.loads(encode_page(roots, None, 2, rows, lambda row: {"id": row.id}))
+    grown = [*roots, turn("t3", roots[0]), turn("t4", roots[1])]
+    second = orjson.loads(encode_page(grown, first["next"], 2, rows, lambda row: {"id": row.id}))
+
+    assert ["t0", "t1", "t2"] == [row["id"] for row in first["data"] + second["data"]]
+    assert second["next"] is None
 
 
 def test_a_cursor_at_the_end_is_an_empty_page():
     """Nothing is there yet."""
-    assert {"data": [], "next": None} == page([1, 2], "2")
+    assert {"data": [], "next": None} == page([1, 2], "2.2")
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", " ", "-1", "+1", "1.0", "x", "1 ", "0x1", "\u0663", "\u00b2", "9" * 12, "9" * 5000]
+    "cursor",
+    [
+        "",
+        " ",
+        "-1",
+        "+1",
+        "1",
+        "1.x",
+        "x",
+        "1.0 ",
+        "1.0.0",
+        "0x1.0",
+        "\u0663.0",
+        "\u00b2.0",
+        "9" * 13 + ".0",
+        "9" * 5000 + ".0",
+    ],
 )
 def test_a_cursor_that_is_none_of_ours_is_refused(cursor):
     """Digits only, in ASCII, and not too many."""
@@ -111,14 +138,14 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
         "thinking_retention": "all",
     }
     assert expected == turn_object(second)
-    assert expected == orjson.loads(encode_page([second], None, 1, turn_object))["data"][0]
+    assert expected == orjson.loads(encode_page([second], None, 1, list, turn_object))["data"][0]
 
 
 def test_the_json_of_a_row():
     """Its turns say where they lie in it; two rows of one tree train their shared turn once."""
     first = turn("t1")
     left, right = turn("t2", first), turn("t3", first, origin=Origin("http://engine-0:8000", 0, "all"))
-    encoded = encode_page(rows([first, left, right]), None, 20, lambda row: row_object("s/1", row))
+    encoded = encode_page([first, left, right], None, 20, rows, lambda row: row_object("s/1", row))
     shared = {**turn_object(first), "start": 2, "end": 4}
     assert [
         {
@@ -149,5 +176,5 @@ def test_logprobs_survive_the_way_to_the_trainer(values):
     completion = Completion(
         token_ids([5] * len(values)), float32s(values), FinishReason.STOP, (VersionSpan("v1", 0, len(values)),)
     )
-    encoded = encode_page(rows([turn("t1", completion=completion)]), None, 1, lambda row: row_object("s", row))
+    encoded = encode_page([turn("t1", completion=completion)], None, 1, rows, lambda row: row_object("s", row))
     assert values == orjson.loads(encoded)["data"][0]["logprobs"][2:]

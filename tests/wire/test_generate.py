@@ -659,3 +659,23 @@ def test_a_completion_does_not_depend_on_how_its_ids_were_cut_into_events(pairs,
     collector.feed(event([], None, finish_reason="stop"))
     assert [i for i, _ in pairs] == collector.completion().ids.tolist()
     assert [value for _, value in pairs] == collector.completion().logprobs.tolist()
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 429, 500, 503])
+def test_what_was_sampled_before_an_error_event_is_kept_whatever_its_code(code):
+    """An error in the middle is no doubt about the evidence before it."""
+    collector = fed(event())
+    with pytest.raises(GatewayError) as caught:
+        collector.feed(orjson.dumps({"error": {"message": "no", "code": code}}))
+
+    assert not isinstance(caught.value, EngineProtocolError)
+    partial = collector.partial()
+    assert partial is not None
+    assert partial.ids.tolist() == [5]
+
+
+def test_a_long_error_message_is_cut_before_it_is_searched():
+    """A client can make an engine echo what it likes: what lies far behind is not looked at."""
+    echoed = "1 validation error:\n {'msg': 'near', 'x'}" + " " * 5000 + "{'msg': 'far', 'x'}"
+
+    assert decode_error(400, orjson.dumps({"error": {"message": echoed}})).message.endswith(": near")

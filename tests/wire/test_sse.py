@@ -119,3 +119,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field():
 def test_a_data_field_without_a_colon_is_an_empty_line():
     """The standard takes the whole line as the field's name."""
     assert [b"\na"] == decode([b"data\ndata: a\n\n"])
+
+
+def test_a_long_event_in_many_chunks_is_joined_once():
+    """Megabytes in one event must not be read again with each chunk: the pieces wait until their line is whole."""
+    decoder = SSEDecoder()
+    assert decoder.feed(b"data: x") == []
+    for _ in range(999):
+        assert decoder.feed(b"y" * 10) == []
+
+    assert len(decoder._rest) == 1000
+    assert decoder.feed(b"\n\n") == [b"x" + b"y" * 9990]

@@ -19,7 +19,6 @@ def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = Non
     values: dict[str, Any] = {
         "root": Root("model", "kwargs", "tools", "system"),
         "new_messages": (Message("user", "hello"),),
-        "depth": base.depth + 2 if base else 1,
         "prompt_delta": token_ids([1, 2]),
         "prompt_length": known + 2,
         "completion": completion(7, 8),
