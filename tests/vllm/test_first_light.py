@@ -43,7 +43,7 @@ def test_every_prompt_extends_the_last_and_the_row_is_what_the_engine_returned(
 
 
 def test_the_engines_own_chat_endpoint_drifts_on_the_same_conversation(vllm: str, tokenizer: Tokenizer) -> None:
-    """Without the gateway, the engine reads a past that it did not sample."""
+    """Without the gateway, the engine reads a past that it did not sample, in most turns."""
     scripted = scripts(tokenizer)
 
     answers = [answer.model_dump() for answer in converse(f"{vllm}/v1", scripted)]
@@ -51,7 +51,8 @@ def test_the_engines_own_chat_endpoint_drifts_on_the_same_conversation(vllm: str
     prompts = [answer["prompt_token_ids"] for answer in answers]
     assert [answer["choices"][0]["token_ids"] for answer in answers] == scripted
     contexts = [prompt + completion for prompt, completion in zip(prompts, scripted, strict=True)]
-    assert not all(extends(prompt, context) for context, prompt in zip(contexts, prompts[1:], strict=False))
+    drifted = [not extends(prompt, context) for context, prompt in zip(contexts, prompts[1:], strict=False)]
+    assert sum(drifted) > len(drifted) / 2
 
 
 def test_a_client_that_hangs_up_stops_the_engine(gateway_url: str, vllm: str, exchanges: list[Exchange]) -> None:
