@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
 
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@]+(/[^@]*)?$")]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
 
 
 class Settings(BaseSettings):
@@ -22,7 +22,8 @@ class Settings(BaseSettings):
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
     engine: Annotated[tuple[Url, ...], NoDecode] = ()
-    """Base URL of a vLLM server; repeatable, and a list with commas in the environment."""
+    """Base URL of a vLLM server, with #dp=N at its end for N data-parallel ranks; repeatable, and a list with
+    commas in the environment."""
     engine_key: SecretStr = SecretStr("")
     """The API key that the engines want."""
     renderer: str = "auto"

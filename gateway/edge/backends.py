@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from gateway.core.pool import pick
@@ -13,22 +14,38 @@ from gateway.errors import EngineUnavailable
 _WATCH_INTERVAL_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One data-parallel rank of an engine: what a turn runs on."""
+
+    engine: Engine
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The engine's URL and the rank's number."""
+        return f"{self.engine.url}#{self.number}"
+
+
 class Backends:
-    """The engines, and how many turns each has in flight. One rank an engine."""
+    """The engines and their ranks, and how many turns each rank has in flight."""
 
     def __init__(self, engines: Sequence[Engine], metrics: Metrics) -> None:
-        self._engines = {engine.url: engine for engine in engines}
-        self._load = dict.fromkeys(self._engines, 0)
-        for url in self._engines:
-            metrics.in_flight.labels(engine=url).set_function(partial(self._load.__getitem__, url))
+        self._engines = engines
+        ranks = [Rank(engine, number) for engine in engines for number in range(engine.ranks)]
+        self._ranks = {rank.name: rank for rank in ranks}
+        self._load = dict.fromkeys(self._ranks, 0)
+        for rank in ranks:
+            gauge = metrics.in_flight.labels(engine=rank.engine.url, rank=str(rank.number))
+            gauge.set_function(partial(self._load.__getitem__, rank.name))
 
     async def close(self) -> None:
         """Close every engine's pool."""
-        await asyncio.gather(*(engine.close() for engine in self._engines.values()))
+        await asyncio.gather(*(engine.close() for engine in self._engines))
 
     async def refresh(self) -> None:
         """Ask every engine that does not answer so far; one that still does not is left for the next time."""
-        await asyncio.gather(*(engine.refresh() for engine in self._engines.values() if engine.max_model_len is None))
+        await asyncio.gather(*(engine.refresh() for engine in self._engines if engine.max_model_len is None))
 
     async def watch(self) -> None:
         """Keep asking the engines that do not answer, until cancelled."""
@@ -37,8 +54,9 @@ class Backends:
             await self.refresh()
 
     def known(self) -> dict[str, int]:
-        """The engines that answer, and the context that each offers, in tokens."""
-        return {url: engine.max_model_len for url, engine in self._engines.items() if engine.max_model_len is not None}
+        """The ranks of the engines that answer, and the context that each offers, in tokens."""
+        windows = {name: rank.engine.max_model_len for name, rank in self._ranks.items()}
+        return {name: window for name, window in windows.items() if window is not None}
 
     async def answering(self) -> dict[str, int]:
         """As `known`, asking again while none answers.
@@ -48,26 +66,26 @@ class Backends:
         """
         if not self.known():
             await self.refresh()
-        reasons = "; ".join(engine.trouble for engine in self._engines.values())
+        reasons = "; ".join(engine.trouble for engine in self._engines)
         if not self.known():
             raise EngineUnavailable(f"no engine answers: {reasons or 'there is none, see --engine'}")
         return self.known()
 
     @asynccontextmanager
-    async def lease(self, pinned: str | None) -> AsyncIterator[Engine]:
-        """Hold an engine for one turn: the pinned one while it answers, else the least loaded.
+    async def lease(self, pinned: str | None, session_id: str) -> AsyncIterator[Rank]:
+        """Hold a rank for one turn, as `pick` chooses among those that answer.
 
         Raises:
             EngineUnavailable: no engine answers.
         """
-        url = pick(list(await self.answering()), self._load, pinned)
-        assert url is not None
-        self._load[url] += 1
+        name = pick(list(await self.answering()), self._load, pinned, session_id)
+        assert name is not None
+        self._load[name] += 1
         try:
-            yield self._engines[url]
+            yield self._ranks[name]
         finally:
-            self._load[url] -= 1
+            self._load[name] -= 1
 
     async def relay(self, path: str) -> tuple[int, bytes]:
         """The first answering engine's answer to a GET."""
-        return await self._engines[next(iter(await self.answering()))].get(path)
+        return await self._ranks[next(iter(await self.answering()))].engine.get(path)

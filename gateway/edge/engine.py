@@ -27,7 +27,10 @@ class Engine:
     """One vLLM server. Calls raise `GatewayError`s only; leaving a call early closes its socket, which stops it."""
 
     def __init__(self, url: str, *, key: str = "", connect_timeout_s: float = 5.0) -> None:
-        self.url = url.rstrip("/")
+        base, _, ranks = url.partition("#dp=")
+        self.url = base.rstrip("/")
+        self.ranks = int(ranks or 1)
+        """Data-parallel ranks behind the URL, as ``#dp=N`` at its end says."""
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._connect_timeout_s = connect_timeout_s
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
@@ -70,13 +73,14 @@ class Engine:
         async with self._call("GET", path, total_s=limit_s) as response:
             return response.status, await response.read()
 
-    async def generate(self, body: bytes, *, request_id: str) -> AsyncGenerator[bytes]:
-        """The event payloads of one call, as they come.
+    async def generate(self, body: bytes, *, request_id: str, rank: int = 0) -> AsyncGenerator[bytes]:
+        """The event payloads of one call, as they come; `rank` is named where there are several.
 
         Raises:
             GatewayError: the engine refused, failed, or cut the stream.
         """
         headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
         async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
             if response.status != 200:
                 raise generate.decode_error(response.status, await response.read())

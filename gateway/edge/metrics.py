@@ -15,7 +15,9 @@ class Metrics:
         self.differences = self._counter("message_differences", "Turns with an accepted difference, by kind.", "kind")
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
-        self.in_flight = Gauge("gateway_turns_in_flight", "Turns in flight.", ["engine"], registry=self.registry)
+        self.in_flight = Gauge(
+            "gateway_turns_in_flight", "Turns under way.", ["engine", "rank"], registry=self.registry
+        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"gateway_{name}", text, labels, registry=self.registry)

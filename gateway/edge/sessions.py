@@ -17,7 +17,7 @@ class Session:
         self.id = session_id
         self.ledger = Ledger()
         self.pin: str | None = None
-        """The engine of the last turn, whose cache holds the prefix: the next goes there while it answers."""
+        """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
         self.calls = 0
         """Turns under way."""
 

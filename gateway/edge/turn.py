@@ -21,8 +21,7 @@ from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
-from gateway.edge.backends import Backends
-from gateway.edge.engine import Engine
+from gateway.edge.backends import Backends, Rank
 from gateway.edge.metrics import Metrics
 from gateway.edge.sessions import Session
 from gateway.edge.store import Store
@@ -80,9 +79,9 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     collector = Collector()
     origin = Origin("", 0)
     try:
-        async with deps.backends.lease(session.pin) as engine:
-            origin = Origin(engine.url, 0, _retention(translator, pending, prompt))
-            await _sample(call, prompt, translator, engine, collector)
+        async with deps.backends.lease(session.pin, session.id) as rank:
+            origin = Origin(rank.engine.url, rank.number, _retention(translator, pending, prompt))
+            await _sample(call, prompt, translator, rank, collector)
         whole = collector.completion()
         completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
     except (asyncio.CancelledError, GatewayError) as error:
@@ -114,14 +113,14 @@ def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps, window: int) -> No
         raise ContextLengthExceeded(f"{characters} characters cannot fit into the model's context of {window} tokens")
 
 
-async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, engine: Engine, collector: Collector) -> None:
-    assert engine.max_model_len is not None  # or it would not be leased
-    room = engine.max_model_len - len(prompt.ids)
+async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, rank: Rank, collector: Collector) -> None:
+    assert rank.engine.max_model_len is not None  # or it would not be leased
+    room = rank.engine.max_model_len - len(prompt.ids)
     if room < 1:
         raise ContextLengthExceeded(f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context")
     limit = min(call.request.sampling.max_tokens or room, room)
     body = encode_request(prompt.ids, call.request, max_tokens=limit, stop_ids=translator.stop_ids)
-    async with aclosing(engine.generate(body, request_id=call.request_id)) as payloads:
+    async with aclosing(rank.engine.generate(body, request_id=call.request_id, rank=rank.number)) as payloads:
         async for payload in payloads:
             collector.feed(payload)
 
@@ -144,6 +143,6 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     await deps.store.put(session.id, turn)
     pending.commit(turn)
     if turn.status == "complete":
-        session.pin = turn.origin.engine
+        session.pin = f"{turn.origin.engine}#{turn.origin.rank}"
     deps.metrics.count(turn)
     log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))

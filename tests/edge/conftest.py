@@ -48,13 +48,18 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
     async with AsyncExitStack() as stack:
 
         async def open_one(
-            *, sim: Json | None = None, store: Store | None = None, renderer: Renderer | None = None, **settings: Any
+            *,
+            sim: Json | None = None,
+            ranks: int = 1,
+            store: Store | None = None,
+            renderer: Renderer | None = None,
+            **settings: Any,
         ) -> House:
             engine = None
             if "engine" not in settings:
                 engine = create_sim(**(sim or {}))
                 server = await stack.enter_async_context(serving(engine))
-                settings["engine"] = (str(server.make_url("")),)
+                settings["engine"] = (str(server.make_url("")) + (f"#dp={ranks}" if ranks > 1 else ""),)
             settings = {"model": tokenizer_folder, "model_name": MODEL_NAME} | settings
             app = create_app(Settings(**settings), renderer, store=store)
             gateway = await stack.enter_async_context(serving(app))

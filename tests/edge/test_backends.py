@@ -4,9 +4,11 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 
 import pytest
 
+from gateway.core.pool import pick
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
@@ -46,26 +48,36 @@ async def opened(known: list[Known]) -> AsyncIterator[Backends]:
 
 
 async def test_the_least_loaded_engine_takes_a_turn() -> None:
-    """Ties go to the first; a lease that ends makes room."""
+    """A lease that ends makes room."""
     async with opened(engines(2)) as backends:
-        async with backends.lease(None) as one:
-            async with backends.lease(None) as two:
-                assert (one.url, two.url) == ("a", "b")
-            async with backends.lease(None) as three:
-                assert three.url == "b"
-        async with backends.lease(None) as four:
-            assert four.url == "a"
+        async with backends.lease(None, "s") as one:
+            async with backends.lease(None, "s") as two:
+                assert {one.name, two.name} == {"a#0", "b#0"}
+            async with backends.lease(None, "s") as three:
+                assert three.name == two.name
+        async with backends.lease(None, "s") as four:
+            assert four.name == one.name
+
+
+async def test_the_ranks_of_an_engine_share_its_sessions() -> None:
+    """Each is a place of its own, and named to the engine."""
+    async with opened([Known("http://e#dp=3")]) as backends:
+        async with backends.lease(None, "s") as one, backends.lease(None, "s") as two:
+            assert one.engine is two.engine
+            assert len({one.number, two.number} & {0, 1, 2}) == 2
+        async with backends.lease("http://e#1", "s") as pinned:
+            assert pinned.number == 1
 
 
 async def test_a_session_stays_where_its_prefix_is_cached() -> None:
     """However loaded that engine is, as long as it is up."""
     known = engines(2)
     async with opened(known) as backends:
-        async with backends.lease("a"), backends.lease("a") as lease:
-            assert lease.url == "a"
+        async with backends.lease("a#0", "s"), backends.lease("a#0", "s") as lease:
+            assert lease.engine.url == "a"
         known[0].max_model_len = None
-        async with backends.lease("a") as lease:
-            assert lease.url == "b"
+        async with backends.lease("a#0", "s") as lease:
+            assert lease.engine.url == "b"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +88,10 @@ async def test_a_lease_ends_however_it_ends(failure: BaseException) -> None:
     known = engines(1)
     async with opened(known) as backends:
         with suppress(type(failure)):
-            async with backends.lease(None):
+            async with backends.lease(None, "s"):
                 raise failure
 
-        assert backends._load == {"a": 0}
+        assert backends._load == {"a#0": 0}
         assert known[0].max_model_len == 4096
 
 
@@ -88,11 +100,11 @@ async def test_an_engine_that_cannot_be_reached_gets_no_turn_before_it_answers()
     known = engines(2)
     async with opened(known) as backends:
         known[0].max_model_len = None  # as a failed call leaves it
-        async with backends.lease("a") as lease:
-            assert lease.url == "b"
+        async with backends.lease("a#0", "s") as lease:
+            assert lease.engine.url == "b"
         await backends.refresh()
-        async with backends.lease(None) as lease:
-            assert lease.url == "a"
+        async with backends.lease("a#0", "s") as lease:
+            assert lease.engine.url == "a"
 
 
 async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
@@ -100,12 +112,12 @@ async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
     down = [Known("a", up=False), Known("b", up=False)]
     async with opened(down) as backends:
         with pytest.raises(EngineUnavailable, match=r"a is down.*b is down"):
-            async with backends.lease(None):
+            async with backends.lease(None, "s"):
                 raise AssertionError
         assert backends.known() == {}
     async with opened([]) as backends:
         with pytest.raises(EngineUnavailable, match="--engine"):
-            async with backends.lease(None):
+            async with backends.lease(None, "s"):
                 raise AssertionError
 
 
@@ -114,7 +126,7 @@ async def test_a_running_engine_is_not_asked_again() -> None:
     known = engines(1)
     async with opened(known) as backends:
         await backends.refresh()
-        async with backends.lease(None):
+        async with backends.lease(None, "s"):
             pass
 
     assert known[0].asked == 1
@@ -156,11 +168,14 @@ async def test_an_engine_that_dies_is_replaced_by_another(open_house: OpenHouse,
     one, two = create_sim(), create_sim()
     async with serving(two) as second:
         async with serving(one) as first:
-            house = await open_house(engine=(str(first.make_url("")), str(second.make_url(""))))
-            answer = await house.ask("s", HELLO, words.said("Hi."))
+            urls = [str(server.make_url("")).rstrip("/") for server in (first, second)]
+            ranks = [f"{url}#0" for url in urls]
+            name = next(f"s{at}" for at in count() if pick(ranks, {}, None, f"s{at}") == ranks[0])
+            house = await open_house(engine=tuple(urls))
+            answer = await house.ask(name, HELLO, words.said("Hi."))
             assert len(one[JOURNAL].entries) == 1
         messages = [*HELLO, answer.message, user("And?")]
-        statuses = [(await house.ask("s", messages, words.said("Yes."))).status for _ in range(2)]
+        statuses = [(await house.ask(name, messages, words.said("Yes."))).status for _ in range(2)]
         await house.http.close()
 
     assert statuses[-1] == 200

@@ -137,7 +137,7 @@ class Hanging(Engine):
         self.asked = 0
         self.left = 0
 
-    async def generate(self, body: bytes, *, request_id: str):
+    async def generate(self, body: bytes, *, request_id: str, rank: int = 0):
         self.asked += 1
         try:
             if self.failure is not None:
