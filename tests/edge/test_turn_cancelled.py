@@ -163,7 +163,7 @@ async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Ren
     assert task.cancelled()
     assert engine.left == 1
     assert (list(session.ledger.turns), store.turns) == ([], [])
-    assert deps.backends._load == {engine.url: 0}
+    assert deps.backends._load == {f"{engine.url}#0": 0}
     deps.render_thread.shutdown()
 
 
@@ -177,5 +177,5 @@ async def test_an_unforeseen_failure_holds_nothing_and_records_nothing(renderers
         await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r"), session, deps)
 
     assert (list(session.ledger.turns), store.turns) == ([], [])
-    assert deps.backends._load == {engine.url: 0}
+    assert deps.backends._load == {f"{engine.url}#0": 0}
     deps.render_thread.shutdown()
