@@ -87,6 +87,8 @@ class Run:
     pace: Pace
     cached: int = 0
     """How many ids of the prompt were in the rank's prefix cache."""
+    prefilled: int = 0
+    """How many were not, and had to be computed; none when it never got its place."""
     aborted: bool = False
     _last_word: bool = False
     _at: float = 0.0
@@ -105,6 +107,7 @@ class Run:
         try:
             if entered:
                 self.cached = self.rank.prefill(self.request.prompt, self._salt)
+                self.prefilled = len(self.request.prompt) - self.cached
                 self.rank.held_tokens += len(self.request.prompt)
             yield
         finally:
@@ -118,8 +121,7 @@ class Run:
         """The tokens as a stream groups them: the first of each output alone, then as many as an event should hold.
         The flag marks the last of an output, which may be empty: an engine that says nothing still says why.
         """
-        prefilled = len(self.request.prompt) - self.cached
-        self._at = time.monotonic() + self.pace.first_token_s + self.pace.prefill_s * prefilled
+        self._at = time.monotonic() + self.pace.first_token_s + self.pace.prefill_s * self.prefilled
         active = [output for output in self.outputs if output.left or output.finish]
         while active:
             size = self._size(active[0])

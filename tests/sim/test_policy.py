@@ -83,7 +83,7 @@ def test_what_is_no_tool_is_not_called(say):
     """Lines that are no JSON, no object, or have no name."""
     for line in ("not json", "[1]", '{"function": {}}'):
         assert "<tool_call>" not in say(turn("system", f"<tools>\n{line}\n</tools>") + ASKED + OPEN)
-    assert '"arguments":{}' in say(turn("system", '<tools>\n{"name": "f"}\n</tools>') + ASKED + OPEN)
+    assert '"arguments": {}' in say(turn("system", '<tools>\n{"name": "f"}\n</tools>') + ASKED + OPEN)
 
 
 def test_it_thinks_only_if_the_prompt_has_not_thought(say):

@@ -85,6 +85,14 @@ def test_the_least_recently_used_block_is_forgotten_first():
     assert [cache.match([n, n, 0], None) for n in (1, 2, 3)] == [2, 0, 2]
 
 
+def test_a_prefix_loses_its_end_first():
+    """What is left of it can still be found."""
+    cache = PrefixCache(block_size=2, capacity=3)
+    cache.add([1, 1, 2, 2, 3, 3], None)
+    cache.add([9, 9], None)
+    assert cache.match([1, 1, 2, 2, 3, 3, 4], None) == 4
+
+
 def test_the_last_id_of_a_prompt_is_never_cached():
     """An engine must compute something to sample from."""
     cache = PrefixCache(block_size=2, capacity=9)
