@@ -89,8 +89,10 @@ def _tool(line: str) -> Json | None:
 
 
 def _answer(prompt: _Prompt, random: Random) -> str:
-    words = _WORD.findall(_TAG.sub(" ", prompt.text)) or ["this", "that"]
-    pair = (random.choice(words), random.choice(words))
+    found = list(dict.fromkeys(_WORD.findall(_TAG.sub(" ", prompt.text))))
+    words = found if len(found) > 1 else [*found, "this", "that"]
+    first, second = random.sample(words, 2)
+    pair = (first, second)
     closed = "</think>" in prompt.opening  # the template has already thought, or been told not to
     open_tag = "" if "<think>" in prompt.opening else "<think>\n"
     thought = "" if closed else f"{open_tag}{random.choice(_THOUGHTS).format(*pair)}\n</think>\n\n"

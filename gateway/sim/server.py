@@ -57,11 +57,9 @@ def create_sim(
 
     Raises:
         FileNotFoundError: there is no ``tokenizer.json`` in the folder.
-        ValueError: `version` is not like 0.32.0, or there are no ranks, places or tokens in a block.
+        ValueError: `version` is not like 0.32.0, or there are no ranks, no places, no blocks, or nothing in a block.
     """
-    for name, number in {"ranks": ranks, "max_running": max_running, "block_size": block_size}.items():
-        if number < 1:
-            raise ValueError(f"{name} must be 1 or more, not {number}")
+    _positive(ranks=ranks, max_running=max_running, block_size=block_size, cache_blocks=cache_blocks)
     personality = Personality(version, scale_out)
     policy = None if tokenizer is None else Policy(Vocabulary(tokenizer), split_rate)
     if eos_id is None:
@@ -75,6 +73,12 @@ def create_sim(
     app[PACE] = Pace(first_token_delay_s, prefill_delay_s, token_delay_s)
     _route(app)
     return app
+
+
+def _positive(**knobs: int) -> None:
+    for name, number in knobs.items():
+        if number < 1:
+            raise ValueError(f"{name} must be 1 or more, not {number}")
 
 
 def _route(app: web.Application) -> None:

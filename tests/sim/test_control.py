@@ -115,6 +115,20 @@ async def test_a_request_is_aborted_in_the_queue_or_while_frozen(start):
     assert await post(sim, "/abort_requests", {}) == {"status": "aborted", "aborted": 0}
 
 
+async def test_a_request_that_is_held_by_a_pause_can_be_aborted(start):
+    """It ends at once, without having been on a rank; its place is free for others after /resume."""
+    sim = await start()
+    await post(sim, "/pause")
+    under = Under(sim, stream=False)
+    await eventually(lambda: sim.log.running == 1)
+    await post(sim, "/inference/v1/abort_requests", {"request_ids": ["generate-tokens-r1"]})
+    assert (await under.ids(), (await under.call)[0]["finish_reason"]) == ([], "abort")
+    [entry] = await sim.get("/sim/journal")
+    assert (entry["cached_tokens"], entry["prefilled_tokens"]) == (0, 0)
+    await post(sim, "/resume")
+    assert (await sim.whole(sim.ask([5])))["token_ids"] == [5]
+
+
 async def test_before_0_32_a_stream_aborted_by_id_just_ends(start):
     """Its last event had no ids, and such events were lost."""
     sim = await start(version="0.31.0", token_delay_s=0.002)

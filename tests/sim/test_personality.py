@@ -85,7 +85,9 @@ async def test_the_journal_keeps_the_latest(start):
     assert [entry["emitted"] for entry in await sim.get("/sim/journal")] == [[2], [3]]
 
 
-@pytest.mark.parametrize("wrong", [{"version": "new"}, {"ranks": 0}, {"max_running": 0}, {"block_size": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"version": "new"}, {"ranks": 0}, {"max_running": 0}, {"block_size": 0}, {"cache_blocks": 0}]
+)
 def test_a_sim_that_cannot_be_is_refused_at_once(wrong):
     """With the name of what is wrong."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
