@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.sim.conftest import eventually
 from tests.sim.shape import shape_of_answer
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -52,6 +53,7 @@ async def test_a_capture_is_answered_as_vllm_answered_it(start, tokenizer_folder
         sim.http.request(request["method"], request["path"], data=data, headers=request.get("headers"))
     )
     for step in how.get("during", ()):
+        await eventually(lambda: sim.log.running or call.done())
         await asyncio.sleep(MIDWAY_S)
         await send(**step)
     response = await call

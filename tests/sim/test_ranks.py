@@ -181,4 +181,4 @@ async def test_computing_a_prompt_takes_time_unless_it_is_cached(start):
         await sim.http.post(GENERATE, json=ask(sim))
         took.append(loop.time() - began)
     assert took[0] >= 0.21
-    assert 0.018 <= took[1] < 0.15
+    assert 0.018 <= took[1] < took[0]
