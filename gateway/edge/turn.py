@@ -27,6 +27,7 @@ from gateway.edge.sessions import Session
 from gateway.edge.store import Store
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.render.registry import Renderers
+from gateway.render.room import outgrows
 from gateway.render.stops import find_stop
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
@@ -75,7 +76,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     translator = deps.renderers.get(request.template_kwargs)
     _refuse_what_cannot_fit(request, deps)
     pending = session.ledger.prepare(request)
-    prompt = await deps.rendering(lambda: build_prompt(translator, pending))
+    prompt = await deps.rendering(lambda: _prompt(translator, pending, deps.backends.max_model_len))
     collector = Collector()
     origin: Origin | None = None
     try:
@@ -105,6 +106,12 @@ def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps) -> None:
     characters = sum(len(message.content) for message in request.messages)
     if window and characters > window * deps.renderers.longest_token_chars:
         raise ContextLengthExceeded(f"{characters} characters cannot fit into the model's context of {window} tokens")
+
+
+def _prompt(translator: Translator, pending: PendingTurn, window: int | None) -> Prompt:
+    if window and outgrows(pending.request, window, translator.tokenizer):
+        raise ContextLengthExceeded(f"the messages cannot fit into the model's context of {window} tokens")
+    return build_prompt(translator, pending)
 
 
 async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, engine: Engine, collector: Collector) -> None:
