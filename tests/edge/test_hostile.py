@@ -1,21 +1,18 @@
 """Malformed and hostile requests: each is refused in OpenAI's shape, soon, and leaves nothing behind."""
 
-import asyncio
 import gzip
 import time
 import zlib
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import orjson
 import pytest
 
-from tests.edge.house import HELLO, House, Json, OpenHouse
+from tests.edge.house import HELLO, House, Json
 
 PATH = "/sessions/s/v1/chat/completions"
 NEST = 100_000
 BOMB_BYTES = 256 << 20
-LIMIT_BYTES = 32 << 20
 SLACK_S = 0.25
 """CPU time beyond a normal call and the parse of the body: half of what filling the context costs."""
 
@@ -144,15 +141,6 @@ BODIES = {
     "a call that is a novel": calls(function={"name": "f", "arguments": '"' + "word " * 1_000_000 + '"'}),
     "tools that are a library": asks(tools=[offers(description="word " * 10_000)] * 100),
 }
-
-
-@pytest.fixture
-async def small(open_house: OpenHouse) -> AsyncIterator[House]:
-    """A gateway with a small context, that has warmed up."""
-    house = await open_house(max_body_bytes=LIMIT_BYTES, sim={"max_model_len": 16384})
-    assert (await house.ask("warm")).status == 200
-    yield house
-    assert (await house.ask("after")).status == 200
 
 
 async def refused(house: House, data: bytes, path: str = PATH, **headers: str) -> Json:
@@ -286,69 +274,3 @@ async def test_an_absurd_session_id_is_refused(small: House, name: str) -> None:
     error = await refused(small, asks(session_id=name), "/v1/chat/completions")
 
     assert error["param"] == "session_id"
-
-
-HTTP = {
-    "a header within a header": (b"X-Request-Id: a\r\n b: c\r\n", 400),
-    "a bare line feed in a header": (b"X-Session-ID: a\nX-Evil: b\r\n", 400),
-    "a zero byte in a header": (b"X-Session-ID: a\0b\r\n", 400),
-    "a header of a megabyte": (b"X-Session-ID: " + b"a" * 1_000_000 + b"\r\n", 400),
-    "two lengths": (b"Content-Length: 5\r\nContent-Length: 6\r\n", 400),
-    "a length and chunks": (b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
-    "a negative length": (b"Content-Length: -1\r\n", 400),
-    "a length in words": (b"Content-Length: many\r\n", 400),
-    "chunks that are none": (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-    "an encoding that nobody has": (b"Transfer-Encoding: nonsense\r\n", 400),
-    "an expectation that nobody meets": (b"Expect: nonsense\r\nContent-Length: 2\r\n\r\n{}", 417),
-}
-
-
-@pytest.mark.parametrize(("head", "status"), HTTP.values(), ids=HTTP.keys())
-async def test_what_is_no_http_is_refused_by_the_server_below(small: House, head: bytes, status: int) -> None:
-    """In its own words, since no route and so no dialect is known; nothing reaches a session or an engine."""
-    answer = await spoken(small, head + b"\r\n")
-
-    assert int(answer.split()[1]) == status
-    assert await small.turns("s") == []
-    assert len(small.journal) == 1
-
-
-@pytest.mark.parametrize("header", [b"X-Session-ID: a/../b", b"X-Session-ID: \xff\xfe", b"X-Session-ID: a//b"])
-async def test_a_header_that_names_no_session_is_refused(small: House, header: bytes) -> None:
-    """In OpenAI's shape: this much was HTTP."""
-    head = header + b"\r\nContent-Length: %d\r\n\r\n" % len(asks()) + asks()
-
-    answer = await spoken(small, head, path=b"/v1/chat/completions")
-
-    assert int(answer.split()[1]) == 400
-    assert orjson.loads(answer.partition(b"\r\n\r\n")[2])["error"]["param"] == "session_id"
-    assert len(small.journal) == 1
-
-
-async def test_a_body_that_ends_too_soon_is_recorded_as_nothing(small: House) -> None:
-    """Whether the client hangs up, or only stops talking."""
-    head = b"Content-Length: %d\r\n\r\n" % (len(asks()) + 10) + asks()
-
-    answer = await spoken(small, head, ends=True)
-
-    assert not answer or 400 <= int(answer.split()[1]) < 500
-    assert await small.turns("s") == []
-    assert len(small.journal) == 1
-
-
-async def spoken(house: House, head: bytes, *, path: bytes = PATH.encode(), ends: bool = False) -> bytes:
-    """The answer to a request that no client library would write; `ends` closes the client's side after it."""
-    server = house.http.server
-    reader, writer = await asyncio.open_connection(server.host, server.port)
-    writer.write(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head)
-    answer = b""
-    try:
-        if ends:
-            writer.write_eof()
-        with suppress(ConnectionError):  # it may hang up while much is still being sent
-            answer = await asyncio.wait_for(reader.read(1 << 16), 5)
-        return answer
-    finally:
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
