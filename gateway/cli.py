@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, get_origin
+from typing import TYPE_CHECKING, Annotated, get_origin
 
 import orjson
 import typer
@@ -19,6 +19,9 @@ from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from gateway.edge.check import Finding
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -39,6 +42,49 @@ def serve(**flags: object) -> None:
         sys.exit(2)
 
 
+def check(**flags: object) -> None:
+    """Look at model, renderer, engines and limits as `serve` would meet them; exit 1 when something fails."""
+    as_json = flags.pop("json")
+    try:
+        settings = load_settings(**flags)
+    except ConfigError as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        sys.exit(2)
+    findings = asyncio.run(_check(settings))
+    if as_json:
+        print(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _report(findings)
+    sys.exit(any(finding.status == "fail" for finding in findings))
+
+
+async def _check(settings: Settings) -> "list[Finding]":
+    from gateway.edge import check as look  # its imports take seconds, which --help should not
+
+    name = settings.model_name or settings.model
+    spec, retention, lax = settings.renderer, settings.thinking_retention, settings.allow_bridgeless
+    found, prompt = look.check_model(settings.model, name, spec, retention, bridgeless_ok=lax)
+    found.append(look.check_files())
+    if not settings.engine:
+        found.append(look.Finding("engines", "fail", "there is none", "name one with --engine http://host:port"))
+    key, patience_s = settings.engine_key.get_secret_value(), settings.connect_timeout_s
+    names = (settings.model, name)
+    asked = [look.check_engine(url, names, prompt, key=key, connect_timeout_s=patience_s) for url in settings.engine]
+    return [*found, *(finding for findings in await asyncio.gather(*asked) for finding in findings)]
+
+
+def _report(findings: "list[Finding]") -> None:
+    """One line each, in colour where standard output is a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console, colours = Console(), {"ok": "green", "warn": "yellow", "fail": "bold red"}
+    for found in findings:
+        remedy = f" → {found.remedy}" if found.remedy else ""
+        status = (f"{found.status:<4}", colours[found.status])
+        console.print(Text.assemble(status, f"  {found.check}: {found.finding}", (remedy, "bold")), soft_wrap=True)
+
+
 def _flag(name: str) -> inspect.Parameter:
     """A setting as an optional flag; what it may hold is for `Settings` to say."""
     setting = Settings.model_fields[name]
@@ -50,8 +96,17 @@ def _flag(name: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-serve.__signature__ = inspect.Signature([_flag(name) for name in Settings.model_fields])  # type: ignore[attr-defined]
+_JSON = inspect.Parameter(
+    "json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, typer.Option("--json", help="Print a list of {check, status, finding, remedy}.")],
+)
+_FLAGS = [_flag(name) for name in Settings.model_fields]
+serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]
+check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]
 cli.command()(serve)
+cli.command()(check)
 
 
 async def _serve(settings: Settings) -> None:

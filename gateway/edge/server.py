@@ -27,6 +27,10 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 _OPEN_ROUTES = {"/health", "/ready"}
+_FAREWELL_S = 0.5
+"""For the client to read its answer: to hang up on bytes that were not read resets the connection."""
+_LARGE_BODY_BYTES = 1 << 20
+"""From here on, decoding would hold up everybody else for tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +122,17 @@ class Server:
         return _json(await asyncio.to_thread(encode_page, turns, cursor, size, select, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
-        asked = dialect.decode(await request.read())
+        _refuse_other_media(request)
+        body = await request.read()
+        decode = partial(dialect.decode, body)
+        asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         session_id = checked_session_id(named or _new_id("s"))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
         call = TurnCall(session_id, asked, _new_id("turn"), request_id)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
         headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
-        body = dialect.encode(turn, asked, created_s=int(time.time()))
-        return _json(body, headers=headers)
+        return _json(dialect.encode(turn, asked, created_s=int(time.time())), headers=headers)
 
     async def _turn(self, call: TurnCall) -> Turn:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
@@ -144,12 +150,14 @@ class Server:
         except GatewayError as error:
             return self._refusal(error)
         except web.RequestPayloadError:
-            return self._refusal(BadRequest("the body is not what its Content-Encoding or Content-Length says"))
+            ill = BadRequest("the body is not what its Content-Encoding or Content-Length says")
+            return await _last_word(request, self._refusal(ill))
         except web.HTTPRequestEntityTooLarge as error:
-            return self._refusal(TooLarge(f"the body is over --max-body-bytes: {error.text}"))
+            refusal = self._refusal(TooLarge(f"the body is over --max-body-bytes: {error.text}"))
+            return await _last_word(request, refusal) if "Content-Encoding" in request.headers else refusal
         except web.HTTPException as error:
-            refusal = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
-            return self._refusal(refusal, allow=error.headers.get("Allow"))
+            unknown = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
+            return self._refusal(unknown, allow=error.headers.get("Allow"))
         except Exception:
             log.exception("unexpected failure", path=request.path)
             return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
@@ -162,6 +170,24 @@ class Server:
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
         return _json(chat.encode_error(error), status=error.status, headers=headers)
+
+
+async def _last_word(request: web.Request, refusal: web.Response) -> web.Response:
+    """Answer and hang up, so that the rest of a body that cannot be taken is not unpacked to be thrown away."""
+    refusal.force_close()
+    await refusal.prepare(request)
+    await refusal.write_eof()
+    request.protocol.pause_reading()
+    await asyncio.sleep(_FAREWELL_S)
+    request.protocol.force_close()
+    return refusal
+
+
+def _refuse_other_media(request: web.Request) -> None:
+    """Bodies are JSON: a client that says otherwise is told so; one that says nothing is believed."""
+    kind = request.content_type
+    if kind not in ("application/json", "application/octet-stream") and not kind.endswith("+json"):
+        raise BadRequest(f"a body of {kind:.80} is not read here: send Content-Type: application/json", status=415)
 
 
 def _json(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

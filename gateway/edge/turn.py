@@ -16,7 +16,6 @@ from typing import TypeVar
 
 import structlog
 
-from gateway.core.canon import canonical_json
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.turn import Prompt, Turn
@@ -27,6 +26,7 @@ from gateway.edge.sessions import Session
 from gateway.edge.store import Store
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
 from gateway.render.registry import Renderers
+from gateway.render.room import outgrows
 from gateway.render.stops import find_stop
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
@@ -73,9 +73,9 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     """
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
-    _refuse_what_cannot_fit(request, deps, max((await deps.backends.answering()).values()))
+    window = max((await deps.backends.answering()).values())
     pending = session.ledger.prepare(request)
-    prompt = await deps.rendering(lambda: build_prompt(translator, pending))
+    prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
     collector = Collector()
     origin = Origin("", 0)
     try:
@@ -105,12 +105,10 @@ def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> 
     return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
 
 
-def _refuse_what_cannot_fit(request: TurnRequest, deps: Deps, window: int) -> None:
-    """Refuse by length what no tokenizer could squeeze into the context: tokenizing it could take minutes."""
-    texts = [text for m in request.messages for text in (m.content, m.reasoning, *(c.arguments for c in m.tool_calls))]
-    characters = sum(len(text or "") for text in texts) + sum(len(canonical_json(tool)) for tool in request.tools)
-    if characters > window * deps.renderers.longest_token_chars:
-        raise ContextLengthExceeded(f"{characters} characters cannot fit into the model's context of {window} tokens")
+def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt:
+    if outgrows(pending.request, window, translator.tokenizer):
+        raise ContextLengthExceeded(f"the messages cannot fit into the model's context of {window} tokens")
+    return build_prompt(translator, pending)
 
 
 async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, rank: Rank, collector: Collector) -> None:

@@ -33,7 +33,6 @@ class Renderers:
     def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
         self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)))
-        self.longest_token_chars = max(map(len, tokenizer.get_vocab()), default=1)
 
     def get(self, template_kwargs: JsonObject) -> Translator:
         """The renderer under these template arguments.

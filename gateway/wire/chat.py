@@ -12,32 +12,48 @@ from gateway.wire.fields import Fields, parse_object
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
-_TEXT_PARTS = {"text", "input_text", "output_text"}
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _MAX_STOP_STRINGS = 4  # what vLLM takes
+_MAX_STOP_CHARS = 1024
+_MAX_NAME_CHARS = 512
+"""Characters of what is a name: models, tools, ids."""
+_MAX_MESSAGES = 16_384
+_MAX_TOOLS = 512
+"""Renderers take time that grows with the square of it."""
+_MAX_TEMPLATE_BYTES = 16_384
+_MAX_BIASES = 1024
 
 
 def decode(body: bytes) -> TurnRequest:
-    """The turn that a chat request asks for. Unknown keys are ignored, as SDKs expect.
+    """The turn that a chat request asks for.
+
+    Unknown keys are ignored, as SDKs expect, and of equal keys the last wins. Every other value is of its
+    type and within its bounds, or refused.
 
     Raises:
         BadRequest: the body is not JSON, a value is ill, or something is asked for that is not offered.
     """
     fields = parse_object(body)
     _refuse_what_is_not_offered(fields)
-    messages = tuple(_message(item) for item in fields.objects("messages"))
+    messages = tuple(_message(item) for item in fields.objects("messages", _MAX_MESSAGES))
     if not messages:
         raise fields.error("messages", "must hold at least one message")
     return TurnRequest(
         messages=messages,
-        model=fields.text("model"),
+        model=fields.text("model", 0, _MAX_NAME_CHARS),
         tools=_tools(fields),
         sampling=_sampling(fields),
-        template_kwargs=fields.mapping("chat_template_kwargs"),
+        template_kwargs=fields.mapping("chat_template_kwargs", _MAX_TEMPLATE_BYTES),
         priority=fields.integer("priority", -(2**63)),
         cache_salt=fields.text("cache_salt", 1, 1024),
         return_token_ids=fields.flag("return_token_ids"),
-        session_hint=fields.text("session_id") or fields.text("prompt_cache_key"),
+        session_hint=_session_hint(fields),
     )
+
+
+def _session_hint(fields: Fields) -> str | None:
+    named, cached = (fields.text(name, 0, _MAX_NAME_CHARS) for name in ("session_id", "prompt_cache_key"))
+    return named or cached
 
 
 def _refuse_what_is_not_offered(fields: Fields) -> None:
@@ -54,10 +70,14 @@ def _refuse_what_is_not_offered(fields: Fields) -> None:
 
 def _tools(fields: Fields) -> tuple[JsonObject, ...]:
     """The offered tools; none with ``tool_choice: none``, which is how a template hides them from the model."""
-    tools = fields.objects("tools")
+    tools = fields.objects("tools", _MAX_TOOLS)
     for i, tool in enumerate(tools):
-        if tool.text("type") != "function" or not tool.nested("function", tool.raw("function")).text("name"):
+        named = tool.text("type") == "function"
+        function = tool.nested("function", tool.raw("function")) if named else tool
+        if not named or not function.text("name", 0, _MAX_NAME_CHARS):
             raise fields.error(f"tools[{i}]", "must be a function with a name")
+        function.text("description")
+        function.mapping("parameters")
     return () if fields.raw("tool_choice") == "none" else tuple(tool.whole() for tool in tools)
 
 
@@ -67,9 +87,14 @@ def _sampling(fields: Fields) -> Sampling:
     stops = [stop] if isinstance(stop, str) else fields.items("stop")
     if len(stops) > _MAX_STOP_STRINGS or not all(isinstance(text, str) and text for text in stops):
         raise fields.error("stop", f"must be a non-empty string or up to {_MAX_STOP_STRINGS} of them")
+    if any(len(str(text)) > _MAX_STOP_CHARS for text in stops):
+        raise fields.error("stop", f"must have no more than {_MAX_STOP_CHARS} characters")
+    most, least = newer or older, fields.integer("min_tokens", 0)
+    if most and least and least > most:
+        raise fields.error("min_tokens", f"must not be above the limit of {most} tokens")
     return Sampling(
-        max_tokens=newer or older,
-        min_tokens=fields.integer("min_tokens", 0),
+        max_tokens=most,
+        min_tokens=least,
         temperature=fields.number("temperature", 0, 100),
         top_p=fields.number("top_p", 0, 1),
         top_k=fields.integer("top_k", -1),
@@ -87,11 +112,16 @@ def _sampling(fields: Fields) -> Sampling:
 
 
 def _logit_bias(fields: Fields) -> dict[str, float] | None:
-    bias = Fields(fields.mapping("logit_bias"), "logit_bias.")
-    values = {token: bias.number(token, -100, 100) for token in fields.mapping("logit_bias")}
-    if not all(token.isascii() and token.isdecimal() for token in values):
-        raise fields.error("logit_bias", "must map token ids to numbers")
+    given = fields.mapping("logit_bias")
+    if len(given) > _MAX_BIASES or not all(_is_token_id(token) for token in given):
+        raise fields.error("logit_bias", f"must map up to {_MAX_BIASES} token ids to numbers")
+    bias = Fields(given, "logit_bias.")
+    values = {token: bias.number(token, -100, 100) for token in given}
     return {token: value for token, value in values.items() if value is not None} or None
+
+
+def _is_token_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 10
 
 
 def _message(fields: Fields) -> Message:
@@ -100,7 +130,10 @@ def _message(fields: Fields) -> Message:
         raise fields.error("role", f"must be one of {', '.join(_ROLES)}")
     content = _content(fields)
     if role != "assistant":
-        return Message(role, content, tool_call_id=fields.text("tool_call_id"), name=fields.text("name"))
+        call_id, name = (fields.text(field, 0, _MAX_NAME_CHARS) for field in ("tool_call_id", "name"))
+        if role == "tool" and call_id is None:
+            raise fields.error("tool_call_id", "must be there: it says which call this answers")
+        return Message(role, content, tool_call_id=call_id, name=name)
     reasoning = fields.text("reasoning_content") or fields.text("reasoning") or None
     calls = tuple(_tool_call(call) for call in fields.objects("tool_calls"))
     return Message(role, content, reasoning=reasoning, tool_calls=calls)
@@ -111,21 +144,23 @@ def _content(fields: Fields) -> str:
     value = fields.raw("content")
     if value is None or isinstance(value, str):
         return value or ""
-    parts = fields.objects("content")
-    for part in parts:
+    texts = []
+    for i, item in enumerate(fields.items("content")):
+        part = fields.nested(f"content[{i}]", item)
         if part.text("type") not in _TEXT_PARTS:
             raise MultimodalUnsupported(f"{part.path}type: this model takes text parts only", param=f"{part.path}type")
-    return "".join(part.text("text") or "" for part in parts)
+        texts.append(part.text("text") or "")
+    return "".join(texts)
 
 
 def _tool_call(fields: Fields) -> ToolCall:
     function = fields.nested("function", fields.raw("function"))
-    name = function.text("name")
+    name = function.text("name", 0, _MAX_NAME_CHARS)
     if not name:
         raise function.error("name", "must be a non-empty string")
     parsed = isinstance(function.raw("arguments"), Mapping)  # some clients replay an object
     arguments = orjson.dumps(function.mapping("arguments")).decode() if parsed else function.text("arguments")
-    return ToolCall(id=fields.text("id") or "", name=name, arguments=arguments or "")
+    return ToolCall(id=fields.text("id", 0, _MAX_NAME_CHARS) or "", name=name, arguments=arguments or "")
 
 
 def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:

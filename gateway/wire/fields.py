@@ -13,9 +13,18 @@ T = TypeVar("T")
 MAX_DEPTH = 64
 """Levels of nesting in tools and template arguments; far beyond any schema, far below Python's recursion limit."""
 
+MAX_BYTES = 1 << 20
+"""JSON of one object that is passed on as it is."""
+MAX_ITEMS = 4096
+"""Items of one list, unless it is of another kind."""
+
 
 def parse_object(body: bytes) -> "Fields":
-    """The fields of a JSON object."""
+    """The fields of a JSON object. Of equal keys the last wins, as in every JSON reader that agents use.
+
+    Numbers beyond all doubles, NaN, lone surrogates, invalid UTF-8 and nesting that would exhaust a stack
+    are no JSON here.
+    """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -73,10 +82,15 @@ class Fields:
         """A boolean; absent counts as false."""
         return self._typed(name, bool, "a boolean") or False
 
-    def mapping(self, name: str) -> JsonObject:
-        """A JSON object, empty when absent, of no more than `MAX_DEPTH` levels."""
+    def mapping(self, name: str, most_bytes: int = MAX_BYTES) -> JsonObject:
+        """A JSON object, empty when absent, of no more than `MAX_DEPTH` levels and `most_bytes` as JSON."""
         value = self.raw(name)
-        return {} if value is None else self.nested(name, value).whole()
+        if value is None:
+            return {}
+        whole = self.nested(name, value).whole()
+        if len(orjson.dumps(whole)) > most_bytes:
+            raise self.error(name, f"must not be larger than {most_bytes} bytes")
+        return whole
 
     def whole(self) -> JsonObject:
         """The object itself, of no more than `MAX_DEPTH` levels."""
@@ -85,13 +99,16 @@ class Fields:
             raise BadRequest(f"{name} must not be nested deeper than {MAX_DEPTH} levels", param=name)
         return self._values
 
-    def objects(self, name: str) -> "list[Fields]":
-        """A list of JSON objects, empty when absent."""
-        return [self.nested(f"{name}[{i}]", item) for i, item in enumerate(self.items(name))]
+    def objects(self, name: str, most: int = MAX_ITEMS) -> "list[Fields]":
+        """A list of at most so many JSON objects, empty when absent."""
+        return [self.nested(f"{name}[{i}]", item) for i, item in enumerate(self.items(name, most))]
 
-    def items(self, name: str) -> list[object]:
-        """A list, empty when absent."""
-        return self._typed(name, list, "a list") or []
+    def items(self, name: str, most: int = MAX_ITEMS) -> list[object]:
+        """A list of at most so many items, empty when absent."""
+        value = self._typed(name, list, "a list") or []
+        if len(value) > most:
+            raise self.error(name, f"must not hold more than {most} items")
+        return value
 
     def nested(self, name: str, value: object) -> "Fields":
         """The fields of an object found at `name`."""

@@ -75,3 +75,12 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
 async def house(open_house: OpenHouse) -> House:
     """A gateway with the newest engine."""
     return await open_house()
+
+
+@pytest.fixture
+async def small(open_house: OpenHouse) -> AsyncIterator[House]:
+    """A gateway with a small context, that has warmed up."""
+    house = await open_house(max_body_bytes=32 << 20, sim={"max_model_len": 16384})
+    assert (await house.ask("warm")).status == 200
+    yield house
+    assert (await house.ask("after")).status == 200

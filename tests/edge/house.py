@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, cast
 
 import orjson
@@ -153,7 +154,9 @@ class House:
     ) -> Answer:
         """One request, its path sent as it stands."""
         url = self.http.make_url("/").with_path("/").join(URL(path, encoded=True))
-        async with self.http.session.request(method, url, data=data, headers=headers) as response:
+        large = data is not None and len(data) > 1 << 20  # aiohttp's client wants these as files
+        sent = BytesIO(data) if data is not None and large else data
+        async with self.http.session.request(method, url, data=sent, headers=headers) as response:
             content = await response.read()
             is_json = response.content_type == "application/json"
             return Answer(response.status, response.headers, orjson.loads(content) if is_json else content.decode())

@@ -33,6 +33,11 @@ def message(**fields: object) -> Message:
     return decoded
 
 
+def tool(**function: object) -> dict[str, object]:
+    """A tool with something special about its function."""
+    return {"type": "function", "function": {"name": "look", **function}}
+
+
 def refused(raw: bytes) -> errors.BadRequest:
     """The error that a body raises."""
     with pytest.raises(errors.BadRequest) as caught:
@@ -156,7 +161,8 @@ def test_of_equal_keys_the_last_wins():
 )
 def test_each_role_is_read(role, read):
     """OpenAI's developer is everybody else's system."""
-    assert Message(read, "x") == message(role=role, content="x")
+    call_id = "c" if role == "tool" else None
+    assert Message(read, "x", tool_call_id=call_id) == message(role=role, content="x", tool_call_id=call_id)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +182,7 @@ def test_each_role_is_read(role, read):
 def test_content_is_text_however_it_is_parted(content, text):
     """Parts are joined with nothing between them."""
     for role in ("system", "user", "assistant", "tool"):
-        assert text == message(role=role, content=content).content
+        assert text == message(role=role, content=content, tool_call_id="c").content
 
 
 def test_content_may_be_missing():
@@ -303,6 +309,26 @@ def call(**function: object) -> dict[str, object]:
         ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0]"),
         ({"tools": [{"type": "function", "function": {"name": 1}}]}, "tools[0].function.name"),
         ({"tools": [{"type": 1}]}, "tools[0].type"),
+        ({"tools": [tool(name="f" * 513)]}, "tools[0].function.name"),
+        ({"tools": [tool(description=["x"])]}, "tools[0].function.description"),
+        ({"tools": [tool(parameters=[])]}, "tools[0].function.parameters"),
+        ({"tools": [tool(parameters={"x": "x" * (1 << 20)})]}, "tools[0].function.parameters"),
+        ({"tools": [TOOL] * 513}, "tools"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+        ({"messages": [{"role": "tool", "tool_call_id": None}]}, "messages[0].tool_call_id"),
+        ({"messages": [{"role": "tool", "tool_call_id": "c" * 513}]}, "messages[0].tool_call_id"),
+        ({"messages": [{**USER, "name": "n" * 513}]}, "messages[0].name"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}] * 4097}]}, "messages[0].content"),
+        ({"messages": [call(name="f" * 513)]}, "messages[0].tool_calls[0].function.name"),
+        ({"messages": [USER] * 16_385}, "messages"),
+        ({"model": "m" * 513}, "model"),
+        ({"chat_template_kwargs": {"x": "x" * 16_384}}, "chat_template_kwargs"),
+        ({"vllm_xargs": {"x": "x" * (1 << 20)}}, "vllm_xargs"),
+        ({"min_tokens": 6, "max_tokens": 5}, "min_tokens"),
+        ({"stop": "x" * 1025}, "stop"),
+        ({"stop": ["a", "x" * 1025]}, "stop"),
+        ({"logit_bias": {"5" * 11: 1}}, "logit_bias"),
+        ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
         ({"chat_template_kwargs": []}, "chat_template_kwargs"),
         ({"priority": 1.5}, "priority"),
         ({"priority": 2**63}, "priority"),
@@ -404,7 +430,10 @@ def nested(levels: int) -> bytes:
     ("template", "param"),
     [
         (b'"chat_template_kwargs": %s', "chat_template_kwargs"),
-        (b'"tools": [{"type": "function", "function": {"name": "f", "parameters": %s}}]', "tools[0]"),
+        (
+            b'"tools": [{"type": "function", "function": {"name": "f", "parameters": %s}}]',
+            "tools[0].function.parameters",
+        ),
         (b'"vllm_xargs": %s', "vllm_xargs"),
         (b'"response_format": %s', "response_format"),
         (b'"logit_bias": %s', "logit_bias"),

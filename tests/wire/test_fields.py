@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import BadRequest
-from gateway.wire.fields import MAX_DEPTH, Fields, parse_object
+from gateway.wire.fields import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Fields, parse_object
 
 READERS = {
     "text": lambda fields: fields.text("x"),
@@ -116,6 +116,25 @@ def test_a_text_may_have_bounds():
     for value in ("", "abcd"):
         error = refused(lambda fields: fields.text("x", 1, 3), value=value)
         assert "x must have between 1 and 3 characters" == error.message
+
+
+@pytest.mark.parametrize("reader", ["items", "objects"])
+def test_a_list_has_an_end(reader):
+    """The bound is included; what is in the list is not looked at first."""
+    assert 2 == len(getattr(Fields({"x": [{}, {}]}, ""), reader)("x", 2))
+    assert MAX_ITEMS == len(getattr(Fields({"x": [{}] * MAX_ITEMS}, ""), reader)("x"))
+    error = refused(lambda fields: getattr(fields, reader)("x", 2), value=[1, 2, 3])
+    assert "x must not hold more than 2 items" == error.message
+    assert "x" == refused(READERS[reader], value=[{}] * (MAX_ITEMS + 1)).param
+
+
+def test_an_object_has_a_size():
+    """Counted as compact JSON, in bytes."""
+    value = {"a": "\u00e4"}
+    assert value == Fields({"x": value}, "").mapping("x", len('{"a":"ae"}'))
+    error = refused(lambda fields: fields.mapping("x", 9), value=value)
+    assert "x must not be larger than 9 bytes" == error.message
+    assert "x" == refused(READERS["mapping"], value={"a": "x" * MAX_BYTES}).param
 
 
 def test_an_integer_has_64_bits_unless_said_otherwise():

@@ -1,0 +1,267 @@
+"""What stands between this machine and a first turn: findings, each with its remedy.
+
+Every question is asked the way that the gateway will ask it: the same tokenizer, the same bridge, the same
+streamed call. Nothing is recorded, and an engine samples one token for each of two calls.
+"""
+
+import re
+import resource
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Literal
+
+import aiohttp
+import orjson
+
+from gateway.core.types import Message, TurnRequest
+from gateway.errors import ConfigError, GatewayError
+from gateway.render import registry
+from gateway.render.registry import Renderers
+from gateway.wire import generate
+from gateway.wire.sse import SSEDecoder
+
+Status = Literal["ok", "warn", "fail"]
+
+ENOUGH_FILES = 4096
+"""File descriptors: each turn under way holds two sockets."""
+OLDEST, NEWEST = (0, 20), (0, 32)
+"""The releases of vLLM that the gateway is tested with."""
+_RANK_SINCE = (0, 22)
+_NO_RANK = 1_000_000
+"""A rank that no engine has."""
+_ASK_S, _SAMPLE_S = 10.0, 120.0
+"""How long a question and a one-token call may take: the first call with logprobs compiles."""
+_SCALE_OUT = "restart `vllm serve` with --enable-scale-out (0.30 and later have it off)"
+_SET_KEY = "give the engine's API key with --engine-key"
+_IS_IT_VLLM = "is this a vLLM of 0.20 or later? Give --engine its base URL, without /v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    check: str
+    """What was looked at."""
+    status: Status
+    """``warn`` serves, with a drawback; ``fail`` does not serve."""
+    finding: str
+    remedy: str = ""
+    """What to do about it; empty when there is nothing to do."""
+
+
+def check_files() -> Finding:
+    """Whether this process may open as many sockets as many turns at once need."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or limit >= ENOUGH_FILES:
+        return Finding("files", "ok", f"{'any number of' if limit < 0 else limit} file descriptors")
+    drawback = f"{limit} file descriptors carry about {limit // 2} turns at once"
+    return Finding("files", "warn", drawback, f"raise the limit before the start: ulimit -n {ENOUGH_FILES * 16}")
+
+
+def check_model(
+    model: str, name: str, spec: str, retention: str, *, bridgeless_ok: bool
+) -> tuple[list[Finding], list[int]]:
+    """Findings about tokenizer and renderer, and the ids of a small prompt; none if there is no renderer."""
+    try:
+        tokenizer = registry.load_tokenizer(model, name)
+    except ConfigError as error:
+        return [Finding("model", "fail", str(error), "give --model a local folder, or a hub id that can be had")], []
+    found = [Finding("model", "ok", f"{name}: a tokenizer of {len(tokenizer.get_vocab())} tokens")]
+    try:
+        renderers, _ = registry.resolve(spec, tokenizer, None, retention=retention, bridgeless_ok=True)
+        translator = renderers.get({})
+        prompt = translator.render([Message("user", "?")], ())
+        found += [
+            Finding("renderer", "ok", f"{spec}: {type(translator.renderer).__name__}"),
+            _bridge_finding(renderers, prompt, "warn" if bridgeless_ok else "fail"),
+            Finding("thinking", "ok", _retention(translator.thinking_retention)),
+        ]
+    except (ConfigError, GatewayError) as error:
+        remedy = "name the model it was made from with --model-name, or bring one with --renderer module:factory"
+        return [*found, Finding("renderer", "fail", str(error), remedy)], []
+    return found, prompt
+
+
+def _bridge_finding(renderers: Renderers, prompt: list[int], never: Status) -> Finding:
+    """Which messages extend what was sampled; `never` is the status if none does."""
+    translator = renderers.get({})
+    answer = [*renderers.tokenizer.encode("ok", add_special_tokens=False), translator.stop_ids[0]]
+    known = prompt + answer
+
+    def bridges(message: Message) -> bool:
+        return (translator.bridge(prompt, answer, [message], ()) or [])[: len(known)] == known
+
+    user, tool = bridges(Message("user", "!")), bridges(Message("tool", "!", tool_call_id="call_0"))
+    if user and tool:
+        return Finding("bridge", "ok", "user and tool messages extend what was sampled")
+    if user or tool:
+        one, other = ("user", "tool") if user else ("tool", "user")
+        drawback = f"{one} messages extend what was sampled; each {other} message starts a new row"
+        return Finding("bridge", "warn", drawback, "--thinking-retention all bridges where the template allows it")
+    drawback = "nothing extends what was sampled: every turn is rendered in full and is a row of its own"
+    remedy = "name the model it was made from with --model-name, or take it with --allow-bridgeless"
+    return Finding("bridge", never, drawback, remedy)
+
+
+def _retention(kept: str | None) -> str:
+    if kept is None:
+        return "the renderer does not say which reasoning of earlier turns stays in the prompt"
+    return f"retention {kept!r}: which reasoning of earlier turns stays in the prompt"
+
+
+async def check_engine(
+    url: str, names: Sequence[str], prompt: Sequence[int], *, key: str = "", connect_timeout_s: float = 5.0
+) -> list[Finding]:
+    """Findings about one engine, which agents are expected to call by one of `names`; does not raise."""
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    reused: list[object] = []
+    async with aiohttp.ClientSession(timeout=limits, headers=headers, trace_configs=[_trace(reused)]) as http:
+        probe = _Probe(http, url.rstrip("/"), list(prompt) or [0], reused)
+        try:
+            await probe.run(names)
+        except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
+            reason = str(error) or type(error).__name__
+            remedy = "start the engine, or correct --engine" if not probe.found else "see the engine's log"
+            probe.add("reachable", "fail", f"no answer: {reason}", remedy)
+    return probe.found
+
+
+@dataclass(slots=True)
+class _Probe:
+    """The questions to one engine, and what they found."""
+
+    http: aiohttp.ClientSession
+    url: str
+    prompt: list[int]
+    reused: list[object]
+    """Grows whenever a request goes over a connection that was used before."""
+    found: list[Finding] = field(default_factory=list)
+    version: tuple[int, ...] | None = None
+
+    def add(self, check: str, status: Status, finding: str, remedy: str = "") -> None:
+        self.found.append(Finding(f"{self.url} {check}", status, finding, remedy))
+
+    async def run(self, names: Sequence[str]) -> None:
+        """Ask everything; a question that hangs on a failed one is left out."""
+        await self._version()
+        await self._models(names)
+        self._keep_alive()
+        if await self._sample():
+            await self._rank()
+
+    async def _get(self, path: str) -> tuple[int, object]:
+        limits = aiohttp.ClientTimeout(total=_ASK_S, sock_connect=self.http.timeout.sock_connect)
+        async with self.http.get(self.url + path, timeout=limits) as response:
+            return response.status, _json(await response.read())
+
+    async def _version(self) -> None:
+        status, answer = await self._get("/version")
+        text = answer.get("version") if isinstance(answer, dict) else None
+        numbers = re.match(r"(\d+)\.(\d+)", text) if isinstance(text, str) else None
+        if numbers is None:
+            self.add("version", "warn", f"it does not say its version ({status})", _IS_IT_VLLM)
+            return
+        self.version = release = (int(numbers[1]), int(numbers[2]))
+        tested = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
+        if release < OLDEST:
+            self.add("version", "fail", f"vLLM {text} cannot take token ids", f"use vLLM {tested}")
+        elif release > NEWEST:
+            self.add("version", "warn", f"vLLM {text} is newer than what was tested", f"{tested} were tested")
+        else:
+            self.add("version", "ok", f"vLLM {text}")
+
+    async def _models(self, names: Sequence[str]) -> None:
+        status, answer = await self._get("/v1/models")
+        if status in (401, 403):
+            self.add("models", "fail", f"it wants an API key ({status})", _SET_KEY)
+            return
+        cards = answer.get("data") if isinstance(answer, dict) else None
+        cards = [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
+        lengths = [card.get("max_model_len") for card in cards]
+        served = ", ".join(str(card.get("id")) for card in cards)
+        if not any(type(length) is int and length > 0 for length in lengths):
+            self.add("models", "fail", f"/v1/models does not say max_model_len ({status})", _IS_IT_VLLM)
+        elif {card.get("id") for card in cards} & set(names):
+            self.add("models", "ok", f"it serves {served}, {min(filter(None, lengths))} tokens of context")
+        else:
+            remedy = f"let agents ask for that model, or restart `vllm serve` with --served-model-name {names[-1]}"
+            self.add("models", "warn", f"it serves {served}, and not {names[-1]}", remedy)
+
+    def _keep_alive(self) -> None:
+        if self.reused:
+            self.add("keep-alive", "ok", "a second request went over the same connection")
+        else:
+            remedy = "look for a proxy that closes connections between here and the engine"
+            self.add("keep-alive", "warn", "each request needs a new connection", remedy)
+
+    async def _sample(self) -> bool:
+        """Whether one token can be sampled as a turn would; evidence is looked at, too."""
+        async with self._generate() as response:
+            if response.status != 200:
+                error = generate.decode_error(response.status, await response.read())
+                remedies = {401: _SET_KEY, 403: _SCALE_OUT, 404: _SCALE_OUT, 405: _SCALE_OUT}
+                remedy = remedies.get(response.status, "see the engine's log")
+                self.add("scale-out", "fail", f"/inference/v1/generate: {error.message}", remedy)
+                return False
+            self.add("scale-out", "ok", "/inference/v1/generate takes token ids")
+            collector, decoder = generate.Collector(), SSEDecoder()
+            try:
+                async for chunk in response.content.iter_any():
+                    for payload in decoder.feed(chunk):
+                        collector.feed(payload)
+                logprob = collector.completion().logprobs[0]
+            except GatewayError as error:
+                remedy = "the evidence must reach the gateway as vLLM sends it: look for a proxy, or see its log"
+                self.add("logprobs", "fail", error.message, remedy)
+                return False
+        self.add("logprobs", "ok", f"one token came with its logprob, {logprob:.3f}")
+        return True
+
+    async def _rank(self) -> None:
+        """Whether a call can be sent to one data-parallel rank: an engine that reads the header refuses this one."""
+        async with self._generate(rank=_NO_RANK) as response:
+            text = (await response.content.read(4096)).decode(errors="replace")
+            status = response.status
+        refused = re.search(r"out of range(?: \[0, (\d+)\))?", text)  # may come as an event inside a 200
+        if refused or status == 400:
+            count = f"; ranks here: {refused[1]}" if refused and refused[1] else ""
+            self.add("ranks", "ok", f"X-data-parallel-rank is honoured{count}")
+        elif status == 200:
+            old = self.version is not None and self.version < _RANK_SINCE
+            why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""
+            remedy = "with one rank behind this URL nothing is lost; else give each rank a URL of its own"
+            self.add("ranks", "warn", f"X-data-parallel-rank is ignored{why}", remedy)
+        else:
+            self.add("ranks", "warn", f"an unknown rank was answered with {status}", "see the engine's log")
+
+    @asynccontextmanager
+    async def _generate(self, *, rank: int | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
+        body = generate.encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
+        headers = {"Content-Type": "application/json"} | ({} if rank is None else {"X-data-parallel-rank": str(rank)})
+        limits = aiohttp.ClientTimeout(total=_SAMPLE_S, sock_connect=self.http.timeout.sock_connect)
+        url = f"{self.url}/inference/v1/generate"
+        async with self.http.post(url, data=body, headers=headers, timeout=limits) as response:
+            yield response
+
+
+def _trace(reused: list[object]) -> aiohttp.TraceConfig:
+    async def note(_session: object, _context: SimpleNamespace, params: object) -> None:
+        reused.append(params)
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
+
+
+def _json(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))

@@ -1,0 +1,92 @@
+"""`gateway check` on this machine and its model: what it finds before a first turn does."""
+
+import resource
+import sys
+
+import pytest
+import renderers
+
+from gateway.edge.check import ENOUGH_FILES, check_files, check_model
+from gateway.render.translator import Translator
+from tests.edge.house import MODEL_NAME
+
+
+@pytest.mark.parametrize(
+    ("limit", "status"),
+    [(256, "warn"), (ENOUGH_FILES - 1, "warn"), (ENOUGH_FILES, "ok"), (resource.RLIM_INFINITY, "ok")],
+)
+def test_few_file_descriptors_are_a_warning(monkeypatch: pytest.MonkeyPatch, limit: int, status: str) -> None:
+    """Each turn under way holds two sockets."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _what: (limit, limit))
+
+    found = check_files()
+
+    assert found.status == status
+    assert ("ulimit -n" in found.remedy) is (status == "warn")
+
+
+@pytest.mark.parametrize(
+    ("name", "retention", "lax", "status", "says"),
+    [
+        (MODEL_NAME, "all", False, "ok", "user and tool"),
+        (MODEL_NAME, "tool_cycle", False, "warn", "each user message starts a new row"),
+        (MODEL_NAME, "template", False, "warn", "each user message starts a new row"),
+        ("nobody/nothing", "all", False, "fail", "nothing extends"),
+        ("nobody/nothing", "all", True, "warn", "nothing extends"),
+    ],
+)
+def test_it_says_what_bridges(
+    tokenizer_folder: str, name: str, retention: str, lax: bool, status: str, says: str
+) -> None:
+    """And gives ids of a prompt to ask an engine with."""
+    found, prompt = check_model(tokenizer_folder, name, "auto", retention, bridgeless_ok=lax)
+
+    by_name = {finding.check: finding for finding in found}
+    assert list(by_name) == ["model", "renderer", "bridge", "thinking"]
+    assert by_name["bridge"].status == status
+    assert says in by_name["bridge"].finding
+    assert prompt
+    follows = "tool_cycle" if (name, retention) == (MODEL_NAME, "template") else retention
+    assert repr(follows if name == MODEL_NAME else "template") in by_name["thinking"].finding
+
+
+def test_a_model_without_tokenizer_or_renderer_is_a_finding(tokenizer_folder: str, tmp_path: str) -> None:
+    """With the reason that `serve` would end with."""
+    nowhere, prompt = check_model(f"{tmp_path}/nowhere", "m", "auto", "all", bridgeless_ok=False)
+    assert [(finding.check, finding.status) for finding in nowhere] == [("model", "fail")]
+    assert "--model" in nowhere[0].finding
+    assert prompt == []
+
+    unknown, prompt = check_model(tokenizer_folder, MODEL_NAME, "nobody:nothing", "all", bridgeless_ok=False)
+    assert [(finding.check, finding.status) for finding in unknown] == [("model", "ok"), ("renderer", "fail")]
+    assert prompt == []
+
+
+def test_a_renderer_that_bridges_user_messages_only_is_a_warning(
+    tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tool messages then start rows."""
+    bridge = Translator.bridge
+
+    def users_only(self: Translator, prompt: list[int], sampled: list[int], new: list, tools: list) -> list[int] | None:
+        return None if new[0].role == "tool" else bridge(self, prompt, sampled, new, tools)
+
+    monkeypatch.setattr(Translator, "bridge", users_only)
+    found, _ = check_model(tokenizer_folder, MODEL_NAME, "auto", "all", bridgeless_ok=False)
+
+    assert "each tool message starts a new row" in found[2].finding
+
+
+def test_a_renderer_that_says_nothing_of_thinking_is_taken_at_its_word(
+    tokenizer_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of your own need not know the word."""
+
+    def factory(tokenizer: object) -> object:
+        return renderers.create_renderer(tokenizer, renderers.config_from_name("qwen3"))
+
+    monkeypatch.setattr(sys.modules[__name__], "factory", factory, raising=False)
+    found, _ = check_model(tokenizer_folder, MODEL_NAME, f"{__name__}:factory", "all", bridgeless_ok=False)
+
+    assert found[3].status == "ok"
+    assert "does not say" in found[3].finding
