@@ -8,13 +8,13 @@ tokenizer does not look for them. Parsing is by id as well, so a model that spel
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn, Protocol, cast
 
 from gateway.core.types import JsonObject
 from gateway.errors import BadRequest
-from gateway.render.protocol import MessageDict, MessageDicts, Tokenizer
+from gateway.render.protocol import MessageDict, MessageDicts, ParsedCall, Tokenizer
 
 MODEL_NAME = "rollout-gateway/demo"
 THINKING_RETENTION = "all"
@@ -28,7 +28,7 @@ class _PlainEncoder(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool, split_special_tokens: bool) -> list[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DemoCall:
     """One tool call as the model wrote it; `status` is ``ok``, or what is wrong with it."""
 
@@ -37,16 +37,16 @@ class DemoCall:
     """Where it stands in the completion, its markers included."""
     status: str
     name: str | None = None
-    arguments: dict[str, object] | None = None
+    arguments: object = None
 
 
 @dataclass(slots=True)
 class DemoResponse:
     """A completion as a message."""
 
-    content: str = ""
-    reasoning_content: str | None = None
-    tool_calls: list[DemoCall] = field(default_factory=list)
+    content: str | None
+    reasoning_content: str | None
+    tool_calls: Sequence[ParsedCall]
 
 
 def names_demo(tokenizer: Tokenizer) -> bool:
@@ -70,9 +70,7 @@ class DemoRenderer:
             reason = f"{unknown[0]} is unknown" if unknown else "enable_thinking must be true or false"
             raise BadRequest(f"chat_template_kwargs: {reason}", param="chat_template_kwargs")
         self._tokenizer = tokenizer
-        self._text = partial(
-            cast(_PlainEncoder, tokenizer).encode, add_special_tokens=False, split_special_tokens=True
-        )
+        self._text = partial(cast(_PlainEncoder, tokenizer).encode, add_special_tokens=False, split_special_tokens=True)
         vocabulary = tokenizer.get_vocab()
 
         def control(text: str) -> int:
@@ -80,7 +78,8 @@ class DemoRenderer:
                 raise ValueError(f"the tokenizer has no {text}")
             return vocabulary[text]
 
-        self._start, self._end, self._end_of_text = map(control, ("<|im_start|>", "<|im_end|>", "<|endoftext|>"))
+        self._start, self._end = control("<|im_start|>"), control("<|im_end|>")
+        self._stops = (self._end, control("<|endoftext|>"))
         self._think, self._think_end = control("<think>"), control("</think>")
         self._call, self._call_end = control("<tool_call>"), control("</tool_call>")
         self._result, self._result_end = control("<tool_response>"), control("</tool_response>")
@@ -98,7 +97,7 @@ class DemoRenderer:
 
     def get_stop_token_ids(self) -> list[int]:
         """The end of a turn, and the end of all text."""
-        return [self._end, self._end_of_text]
+        return [*self._stops]
 
     def bridge_to_next_turn(
         self,
@@ -115,17 +114,14 @@ class DemoRenderer:
         """
         known = [*previous_prompt_ids, *previous_completion_ids]
         said = [*previous_completion_ids]
-        closed = bool(said) and said[-1] == self._end
-        open_ended = self._ends_inside(said, self._think, self._think_end) or self._ends_inside(
-            said, self._call, self._call_end
-        )
-        inner = said[:-1] if closed else said
+        closed = said[-1:] == [self._end]
         if (
             not new_messages
             or any(message["role"] == "assistant" for message in new_messages)
             or previous_prompt_ids[-len(self._opening) :] != self._opening
-            or open_ended
-            or {self._start, self._end, self._end_of_text} & set(inner)
+            or any(token_id in (self._start, *self._stops) for token_id in said[: len(said) - closed])
+            or self._ends_inside(said, self._think, self._think_end)
+            or self._ends_inside(said, self._call, self._call_end)
         ):
             return None
         close = self._text("\n") if closed else [self._end, *self._text("\n")]
@@ -137,27 +133,23 @@ class DemoRenderer:
         A thought counts where nothing but white space comes before it. Every call is reported, a broken one with
         what is wrong with it; text before, between and after calls is kept.
         """
-        stops = [at for at, token_id in enumerate(token_ids) if token_id in (self._end, self._end_of_text)]
-        end, at = stops[0] if stops else len(token_ids), 0
-        response = DemoResponse()
-        think = _find(token_ids, self._think, 0, end)
-        if think < end and not self._decode(token_ids[:think]).strip():
-            close = _find(token_ids, self._think_end, think, end)
-            thought = self._decode(token_ids[think + 1 : close])
-            response.reasoning_content = thought.removeprefix("\n").removesuffix("\n")
-            at = min(close + 1, end)
-        texts, first = [], at
-        while True:
-            start = _find(token_ids, self._call, at, end)
-            text = self._decode(token_ids[at:start])
-            text = text.removeprefix("\n\n") if at == first > 0 else text if at == first else text.removeprefix("\n")
-            texts.append(text.removesuffix("\n") if start < end else text)
-            if start == end:
-                break
-            at = self._end_of_call(token_ids, start, end)
-            response.tool_calls.append(self._parsed_call(token_ids, start, at))
-        response.content = "\n".join(text for text in texts if text)
-        return response
+        ids = token_ids[: next((at for at, token_id in enumerate(token_ids) if token_id in self._stops), None)]
+        reasoning, at = None, 0
+        think = _find(ids, self._think, 0)
+        if think < len(ids) and not self._decode(ids[:think]).strip():
+            close = _find(ids, self._think_end, think)
+            reasoning = self._decode(ids[think + 1 : close]).removeprefix("\n").removesuffix("\n")
+            at = close + 1
+        start = _find(ids, self._call, at)
+        text = self._decode(ids[at:start])
+        texts, calls = [text.removeprefix("\n\n") if at else text], []
+        while start < len(ids):
+            at = self._end_of_call(ids, start)
+            calls.append(self._parsed_call(ids, start, at))
+            start = _find(ids, self._call, at)
+            texts[-1] = texts[-1].removesuffix("\n")
+            texts.append(self._decode(ids[at:start]).removeprefix("\n"))
+        return DemoResponse("\n".join(text for text in texts if text), reasoning, calls)
 
     def _head(self, system: str | None, tools: MessageDicts | None) -> list[int]:
         if not tools:
@@ -215,9 +207,9 @@ class DemoRenderer:
         last = next((token_id for token_id in reversed(ids) if token_id in (opened, closed)), None)
         return last == opened
 
-    def _end_of_call(self, ids: list[int], start: int, end: int) -> int:
-        """Behind the call that starts at `start`: behind its closing marker, or before the next call."""
-        close, following = _find(ids, self._call_end, start, end), _find(ids, self._call, start + 1, end)
+    def _end_of_call(self, ids: list[int], start: int) -> int:
+        """Behind the closing marker of the call that starts at `start`; before the next call if that comes first."""
+        close, following = _find(ids, self._call_end, start), _find(ids, self._call, start + 1)
         return close + 1 if close < following else following
 
     def _parsed_call(self, ids: list[int], start: int, end: int) -> DemoCall:
@@ -247,9 +239,9 @@ def _content(message: MessageDict) -> str:
     return content or ""
 
 
-def _find(ids: Sequence[int], token_id: int, start: int, end: int) -> int:
-    """The first place of an id between `start` and `end`; `end` when there is none."""
-    return next((at for at in range(start, end) if ids[at] == token_id), end)
+def _find(ids: Sequence[int], token_id: int, start: int) -> int:
+    """The first place of an id from `start` on; the end when there is none."""
+    return next((at for at in range(start, len(ids)) if ids[at] == token_id), len(ids))
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

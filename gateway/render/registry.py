@@ -1,8 +1,8 @@
 """Which renderer serves a model, and one of it per set of template arguments.
 
-A renderer is chosen at start: an injected object, ``module:factory``, or PrimeIntellect's for a model that it
-knows by name. It is tried once on a small conversation, since a renderer that can never bridge would make
-every turn a segment of its own.
+A renderer is chosen at start: an injected object, ``module:factory``, our own for the demo's tokenizer, or
+PrimeIntellect's for a model that it knows by name. It is tried once on a small conversation, since a renderer
+that can never bridge would make every turn a segment of its own.
 """
 
 import importlib
@@ -16,7 +16,7 @@ import orjson
 from gateway.core.canon import canonical_json
 from gateway.core.types import JsonObject, Message
 from gateway.errors import BadRequest, ConfigError, RendererError
-from gateway.render import prime
+from gateway.render import demo, prime
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.translator import Translator
 
@@ -68,6 +68,10 @@ def resolve(
     notes = []
     if injected is not None or ":" in spec:
         make = partial(_fixed, Translator(injected or _from_factory(spec, tokenizer), tokenizer))
+    elif spec == "demo" or (spec == "auto" and demo.names_demo(tokenizer)):
+        if retention == "tool_cycle":
+            raise ConfigError("--thinking-retention tool_cycle: the demo's renderer keeps all reasoning")
+        make = partial(_demo, tokenizer)
     elif spec in ("auto", "prime"):
         make = partial(_prime, tokenizer, None if retention == "template" else retention)
         kept, own = make({}).thinking_retention, _prime(tokenizer, None, {}).thinking_retention
@@ -77,7 +81,7 @@ def resolve(
                 f"{tokenizer.name_or_path!r} would follow {own!r}"
             )
     else:
-        raise ConfigError(f"--renderer {spec}: must be auto, prime or module:factory")
+        raise ConfigError(f"--renderer {spec}: must be auto, prime, demo or module:factory")
     renderers = Renderers(tokenizer, make)
     try:
         return renderers, notes + _try_out(renderers, bridgeless_ok=bridgeless_ok)
@@ -106,6 +110,14 @@ def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObj
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
     kept = getattr(renderer, "effective_thinking_retention", None)
     return Translator(renderer, tokenizer, thinking_retention=kept)
+
+
+def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
+    try:
+        renderer = demo.DemoRenderer(tokenizer, template_kwargs)
+    except ValueError as error:
+        raise RendererError(str(error)) from None
+    return Translator(renderer, tokenizer, thinking_retention=demo.THINKING_RETENTION)
 
 
 def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
