@@ -2,16 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt lint types imports test test-vllm serve clean
+.PHONY: help setup demo check fmt lint types imports test test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
 
-setup: .venv/.done ## make .venv with the package, its extras prime and dev
+setup: .venv/.done ## make .venv with the package, its extras prime, demo and dev
 .venv/.done: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[prime,dev]'
+	$(BIN)/pip install --quiet --editable '.[prime,demo,dev]'
 	touch $@
+
+demo: setup ## three agents, a gateway and a simulated engine: what became of their tokens
+	$(BIN)/gateway demo
 
 check: lint types imports test ## the one gate: format, lint, types, import contract, tests
 

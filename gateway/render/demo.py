@@ -20,8 +20,8 @@ MODEL_NAME = "rollout-gateway/demo"
 THINKING_RETENTION = "all"
 """The template keeps the reasoning of every turn, so each prompt can extend the one before."""
 
-_TOOLS_ABOVE = "You can call these tools, one JSON description a line:\n"
-_TOOLS_BELOW = "\nTo call one, write its name and its arguments as a JSON object between call markers."
+_TOOLS_ABOVE = "You can call these tools, one description a line:\n<tools>\n"
+_TOOLS_BELOW = "</tools>\n\nTo call one, write its name and its arguments as a JSON object between call markers."
 
 
 class _PlainEncoder(Protocol):

@@ -1,0 +1,122 @@
+"""``gateway demo``: three small agents, one gateway, one engine, and a table of what happened to their tokens.
+
+Everything runs in this process and talks over loopback sockets, as it would between machines. The engine is the
+simulated one, unless the URL of a real vLLM is given.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import structlog
+from aiohttp import ClientSession, web
+from rich.console import Console
+
+from gateway.app import create_app
+from gateway.demo.agent import QUESTIONS, Exchange, Json, Script, converse
+from gateway.demo.evidence import Line, faults_of, faults_of_journal, lines_of
+from gateway.demo.table import show
+from gateway.edge import log
+from gateway.errors import ConfigError
+from gateway.render.demo import MODEL_NAME
+from gateway.render.registry import load_tokenizer
+from gateway.settings import load_settings
+from gateway.sim import create_sim
+
+TOKENIZER = Path(__file__).parent.parent / "sim" / "tokenizer"
+
+
+def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
+    """Take the turns and print the table; whether every invariant held.
+
+    Raises:
+        ConfigError: the extra ``demo`` is missing, or a flag is missing or ill.
+    """
+    log.configure()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    try:
+        import openai
+    except ImportError:
+        raise ConfigError("demo needs an agent's SDK: pip install 'rollout-gateway[demo]'") from None
+    if (engine is None) != (model is None):
+        raise ConfigError("demo: --engine and --model belong together: a vLLM, and the tokenizer of what it serves")
+    model, model_name = (str(TOKENIZER), MODEL_NAME) if model is None else (model, model_name)
+    lines: list[Line] = []
+    try:
+        lines, broken = asyncio.run(_demo(engine, model, model_name))
+    except* openai.OpenAIError as group:
+        broken = [f"an agent gave up: {group.exceptions[0]}"]
+    show(Console(), lines, broken)
+    return not broken
+
+
+async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple[list[Line], list[str]]:
+    tokenizer: Any = load_tokenizer(model, model_name or model)
+    if not getattr(tokenizer, "chat_template", None):
+        raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
+    sim = None if engine else create_sim(eos_id=tokenizer.eos_token_id)
+    script = (lambda _nth: None) if engine else _script(tokenizer)
+    async with _served(sim) if sim else nullcontext(engine) as engine_url:
+        keys = {"agent_key": "", "admin_key": "", "renderer": "auto", "thinking_retention": "all"}
+        settings = load_settings(model=model, model_name=model_name, engine=(engine_url,), **keys)
+        async with _served(create_app(settings)) as url, asyncio.TaskGroup() as group:
+            tasks = {name: group.create_task(_session(url, name, script)) for name in QUESTIONS}
+    lines: list[Line] = []
+    broken: list[str] = []
+    for name, task in tasks.items():
+        exchanges, rows = task.result()
+        lines += lines_of(tokenizer, name, exchanges, rows)
+        broken += [f"{name}: {fault}" for fault in faults_of(exchanges, rows)]
+        if sim:
+            broken += [f"{name}: {fault}" for fault in faults_of_journal(sim, exchanges)]
+    return lines, broken
+
+
+@asynccontextmanager
+async def _served(app: web.Application) -> AsyncIterator[str]:
+    """Serve on a free port of loopback; the URL."""
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield "http://{}:{}".format(*runner.addresses[0][:2])
+    finally:
+        await runner.cleanup()
+
+
+async def _session(url: str, name: str, script: Script) -> tuple[list[Exchange], list[Json]]:
+    """One agent's conversation, and the rows that a trainer gets of it."""
+    exchanges = await converse(f"{url}/sessions/{name}/v1", name, script)
+    rows: list[Json] = []
+    cursor: str | None = "0"
+    async with ClientSession(raise_for_status=True) as http:
+        while cursor is not None:
+            async with http.get(f"{url}/sessions/{name}/trajectories", params={"cursor": cursor}) as response:
+                page = await response.json()
+            rows, cursor = rows + page["data"], page["next"]
+    return exchanges, rows
+
+
+def _script(tokenizer: Any) -> Callable[[int], Json]:
+    """A stand-in for the simulated engine's own policy: thinks, calls, and splits words as no tokenizer would."""
+
+    def spelt(text: str) -> list[int]:
+        return [
+            i for at in range(0, len(text), 3) for i in tokenizer.encode(text[at : at + 3], add_special_tokens=False)
+        ]
+
+    def script(nth: int) -> Json:
+        control = tokenizer.convert_tokens_to_ids
+        call = [
+            control("<tool_call>"),
+            *spelt('\n{"name":"add","arguments":{"numbers":[1,2]}}\n'),
+            control("</tool_call>"),
+        ]
+        thought = [control("<think>"), *spelt(f"\nThis is step {nth}.\n"), control("</think>"), *spelt("\n\n")]
+        deed = spelt("The tool says what the sum is.") if nth % 2 else call
+        return {"script": [*thought, *deed, control("<|im_end|>")]}
+
+    return script
