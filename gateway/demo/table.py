@@ -10,7 +10,7 @@ from rich.table import Table
 from gateway.demo.evidence import Line
 
 _MEASURE = (
-    "Re-tokenized: the same messages through template and tokenizer again. moved: recorded ids that are not at "
+    "re-tok.: the same messages through template and tokenizer again. moved: recorded ids that are not at "
     "their position; lost: at none, after aligning. Totals of both count each row once."
 )
 
@@ -22,7 +22,7 @@ def show(console: Console, lines: Sequence[Line], broken: Sequence[str]) -> None
     prompts, trained = sum(line.turn["start"] for line in lines), sum(line.trained for line in lines)
     moved, lost, ids = sum(e.moved for e in ends), sum(e.lost for e in ends), sum(e.turn["end"] for e in ends)
     if lines:
-        console.print(_table(lines, [prompts, sampled, f"{bridged} bridged", "", trained, moved, lost]))
+        console.print(_table(lines, [len(lines), prompts, sampled, f"{bridged} bridged", "", trained, moved, lost]))
         console.print(_MEASURE, style="dim")
     for fault in broken:
         console.print(f"broken: {fault}", style="red", markup=False)
@@ -35,16 +35,15 @@ def show(console: Console, lines: Sequence[Line], broken: Sequence[str]) -> None
 
 
 def _table(lines: Sequence[Line], totals: Sequence[object]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_footer=True, collapse_padding=True, pad_edge=False)
-    names = ["prompt\nids", "sampled\nids", "how the prompt\nwas made", "rank", "trained\nids"]
-    names += ["re-tokenized:\nmoved", "re-tokenized:\nlost"]
-    table.add_column("session", "total")
-    table.add_column("turn", str(len(lines)), justify="right")
-    for name, total in zip(names, totals, strict=True):
-        table.add_column(name, str(total), justify="left" if "how" in name else "right", no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, show_footer=True, show_edge=False, padding=0)
+    table.add_column("\nsession", "total", no_wrap=True)
+    headers = ["\nturn", "prompt\nids", "sampled\nids", "prompt\nmade by", "\nrank", "trained\nids"]
+    headers += ["re-tok.\nmoved", "re-tok.\nlost"]
+    for header, total in zip(headers, totals, strict=True):
+        table.add_column(header, str(total), justify="left" if "made" in header else "right", no_wrap=True)
     for line, after in pairwise([*lines, None]):
         assert line is not None
-        how = "bridged" if line.bridged else f"rendered: {line.turn['reason']}"
+        how = "bridge" if line.bridged else f"render: {line.turn['reason']}"
         lengths = line.turn["start"], line.turn["completion_tokens"]
         cells = line.number, *lengths, how, line.turn["rank"], line.trained, line.moved, line.lost
         table.add_row(line.session, *map(str, cells), end_section=bool(after and after.session != line.session))
