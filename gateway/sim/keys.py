@@ -1,0 +1,17 @@
+"""What a sim keeps in its application."""
+
+from aiohttp import web
+
+from gateway.sim.control import Control, Pace
+from gateway.sim.engine import Engine
+from gateway.sim.faults import Faults
+from gateway.sim.journal import Journal
+from gateway.sim.ranks import Ranks
+
+ENGINE = web.AppKey("ENGINE", Engine)
+JOURNAL = web.AppKey("JOURNAL", Journal)
+FAULTS = web.AppKey("FAULTS", Faults)
+RANKS = web.AppKey("RANKS", Ranks)
+CONTROL = web.AppKey("CONTROL", Control)
+PACE = web.AppKey("PACE", Pace)
+MAX_QUEUED = web.AppKey("MAX_QUEUED", object)

@@ -1,0 +1,109 @@
+"""What a model without a script says: it thinks, calls a tool that the prompt offers, and reports what came back."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
+
+import orjson
+
+from gateway.sim.example import example
+from gateway.sim.personality import Json, section
+from gateway.sim.vocabulary import Vocabulary
+
+_TURN = re.compile(r"<\|im_start\|>(\w+)\n")
+_OFFER = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
+_RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+_WORD = re.compile(r"[^\W\d_]{3,12}")
+
+_THOUGHTS = (
+    "The user is asking about {0}. I should look into {1} before I answer.",
+    "Let me think about {0}: there is more than one way to see {1}, so I will go step by step.",
+    "First I need to find out about {0}; then {1} will be easier to explain.",
+    "Okay, {0}. That depends on {1}, and I cannot be sure without checking.",
+)
+_ANSWERS = (
+    "Here is what I can say about {0}: it comes down to {1}.\n\n- {0} first\n- then {1}\n\nIs there anything else?",
+    "Regarding {0}, the short answer is {1} — the long one would take a few more steps.",
+    "I looked at {0} and {1}. Everything points to the same result, so we are done.",
+)
+_REPORTS = (
+    'The tool answered "{2}". So, about {0}: {1} is settled now.',
+    "According to the result ({2}), {0} is as expected and {1} needs no further work.",
+    "Done. The result was `{2}`, which answers the question about {0} and {1}.",
+)
+
+
+class _Prompt(NamedTuple):
+    tools: list[Json]
+    role: str
+    text: str
+    opening: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A model of Qwen3's manners: ``<think>``, Hermes tool calls, ``<|im_end|>``.
+
+    The same prompt and seed give the same answer. About `split_rate` of its tokens are not the ones that the
+    tokenizer would choose, as happens when ids are sampled.
+    """
+
+    vocabulary: Vocabulary
+    split_rate: float = 0.1
+
+    def say(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
+        """The ids of an answer to a prompt, its end included."""
+        digest = hashlib.sha256(orjson.dumps([list(prompt_ids), seed])).digest()
+        random = Random(digest)  # noqa: S311  # an answer to repeat, not a secret
+        prompt = _read(self.vocabulary.decode(prompt_ids))
+        return self.vocabulary.spell(_answer(prompt, random), self.split_rate, random)
+
+
+def _read(text: str) -> _Prompt:
+    turns = list(_TURN.finditer(text))
+    offer = _OFFER.search(text, 0, turns[1].start() if len(turns) > 1 else len(text))
+    tools = [tool for line in offer[1].splitlines() if (tool := _tool(line))] if offer else []
+    opening = text[turns[-1].end() :] if turns else ""
+    last = turns[-2] if len(turns) > 1 else None
+    if last is None:
+        return _Prompt(tools, "user", text, opening)
+    said = text[last.end() : turns[-1].start()].strip().removesuffix("<|im_end|>")
+    role = "tool" if last[1] == "tool" or said.startswith("<tool_response>") else last[1]
+    return _Prompt(tools, role, said, opening)
+
+
+def _tool(line: str) -> Json | None:
+    try:
+        tool = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(tool, dict):
+        return None
+    function = section(tool, "function") or tool
+    return function if isinstance(function.get("name"), str) else None
+
+
+def _answer(prompt: _Prompt, random: Random) -> str:
+    words = _WORD.findall(prompt.text) or ["this", "that"]
+    pair = (random.choice(words), random.choice(words))
+    closed = "</think>" in prompt.opening  # the template has already thought, or been told not to
+    open_tag = "" if "<think>" in prompt.opening else "<think>\n"
+    thought = "" if closed else f"{open_tag}{random.choice(_THOUGHTS).format(*pair)}\n</think>\n\n"
+    return f"{thought}{_deed(prompt, words, pair, random)}<|im_end|>"
+
+
+def _deed(prompt: _Prompt, words: list[str], pair: tuple[str, str], random: Random) -> str:
+    if prompt.role == "tool":
+        results = _RESULT.findall(prompt.text)
+        short = " ".join((results[-1] if results else prompt.text).split())[:60].replace("<", "(")
+        return random.choice(_REPORTS).format(*pair, short)
+    if not prompt.tools:
+        return random.choice(_ANSWERS).format(*pair)
+    tool = random.choice(prompt.tools)
+    schema = section(tool, "parameters")
+    arguments = example(schema or {"type": "object"}, words, random)
+    call = orjson.dumps({"name": tool["name"], "arguments": arguments if isinstance(arguments, dict) else {}})
+    return f"<tool_call>\n{call.decode()}\n</tool_call>"
