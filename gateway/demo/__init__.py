@@ -6,7 +6,7 @@ simulated one, unless the URL of a real vLLM is given.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,19 @@ from aiohttp import ClientSession, web
 from rich.console import Console
 
 from gateway.app import create_app
-from gateway.demo.agent import QUESTIONS, Exchange, Json, Script, converse
-from gateway.demo.evidence import Line, faults_of, faults_of_journal, lines_of
+from gateway.demo.agent import QUESTIONS, Exchange, Json, converse
+from gateway.demo.evidence import Line, faults_of, faults_of_engine, lines_of
 from gateway.demo.table import show
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.render.demo import MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from gateway.settings import load_settings
-from gateway.sim import create_sim
+from gateway.sim import JOURNAL, create_sim
 
 TOKENIZER = Path(__file__).parent.parent / "sim" / "tokenizer"
+RANKS = 2
+"""Data-parallel ranks of the simulated engine."""
 
 
 def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
@@ -57,13 +59,17 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
     tokenizer: Any = load_tokenizer(model, model_name or model)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
-    sim = None if engine else create_sim(eos_id=tokenizer.eos_token_id)
-    script = (lambda _nth: None) if engine else _script(tokenizer)
+    sim = None if engine else create_sim(ranks=RANKS, tokenizer=TOKENIZER)
     async with _served(sim) if sim else nullcontext(engine) as engine_url:
-        keys = {"agent_key": "", "admin_key": "", "renderer": "auto", "thinking_retention": "all"}
-        settings = load_settings(model=model, model_name=model_name, engine=(engine_url,), **keys)
+        plain = {
+            "renderer": "auto",
+            "host": "127.0.0.1",
+            "agent_key": "",
+            "admin_key": "",
+        }  # whatever the environment says
+        settings = load_settings(model=model, model_name=model_name, engine=(engine_url,), **plain)
         async with _served(create_app(settings)) as url, asyncio.TaskGroup() as group:
-            tasks = {name: group.create_task(_session(url, name, script)) for name in QUESTIONS}
+            tasks = {name: group.create_task(_session(url, name)) for name in QUESTIONS}
     lines: list[Line] = []
     broken: list[str] = []
     for name, task in tasks.items():
@@ -71,7 +77,7 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
         lines += lines_of(tokenizer, name, exchanges, rows)
         broken += [f"{name}: {fault}" for fault in faults_of(exchanges, rows)]
         if sim:
-            broken += [f"{name}: {fault}" for fault in faults_of_journal(sim, exchanges)]
+            broken += [f"{name}: {fault}" for fault in faults_of_engine(sim[JOURNAL].entries, exchanges)]
     return lines, broken
 
 
@@ -87,9 +93,9 @@ async def _served(app: web.Application) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def _session(url: str, name: str, script: Script) -> tuple[list[Exchange], list[Json]]:
+async def _session(url: str, name: str) -> tuple[list[Exchange], list[Json]]:
     """One agent's conversation, and the rows that a trainer gets of it."""
-    exchanges = await converse(f"{url}/sessions/{name}/v1", name, script)
+    exchanges = await converse(f"{url}/sessions/{name}/v1", name)
     rows: list[Json] = []
     cursor: str | None = "0"
     async with ClientSession(raise_for_status=True) as http:
@@ -98,25 +104,3 @@ async def _session(url: str, name: str, script: Script) -> tuple[list[Exchange],
                 page = await response.json()
             rows, cursor = rows + page["data"], page["next"]
     return exchanges, rows
-
-
-def _script(tokenizer: Any) -> Callable[[int], Json]:
-    """A stand-in for the simulated engine's own policy: thinks, calls, and splits words as no tokenizer would."""
-
-    def spelt(text: str) -> list[int]:
-        return [
-            i for at in range(0, len(text), 3) for i in tokenizer.encode(text[at : at + 3], add_special_tokens=False)
-        ]
-
-    def script(nth: int) -> Json:
-        control = tokenizer.convert_tokens_to_ids
-        call = [
-            control("<tool_call>"),
-            *spelt('\n{"name":"add","arguments":{"numbers":[1,2]}}\n'),
-            control("</tool_call>"),
-        ]
-        thought = [control("<think>"), *spelt(f"\nThis is step {nth}.\n"), control("</think>"), *spelt("\n\n")]
-        deed = spelt("The tool says what the sum is.") if nth % 2 else call
-        return {"script": [*thought, *deed, control("<|im_end|>")]}
-
-    return script

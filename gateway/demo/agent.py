@@ -8,7 +8,6 @@ from itertools import cycle
 from typing import Any, cast
 
 Json = dict[str, Any]
-Script = Callable[[int], Json | None]
 
 TURNS = 6
 """Turns that each session takes."""
@@ -31,7 +30,7 @@ FORGETFUL = "archive"
 """The session whose agent shortens old tool results to save room, as agents do; its history is another one then."""
 
 _TEXT = {"type": "string"}
-_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 2}
 TOOLS: list[Json] = [
     {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
     for name, description, parameters in (
@@ -62,7 +61,7 @@ class Exchange:
     """All messages of the conversation, the answer included."""
 
 
-async def converse(base_url: str, name: str, script: Script) -> list[Exchange]:
+async def converse(base_url: str, name: str) -> list[Exchange]:
     """Ask, run the tools that the model calls, tell it what they said, ask on: `TURNS` turns.
 
     Raises:
@@ -81,13 +80,12 @@ async def converse(base_url: str, name: str, script: Script) -> list[Exchange]:
             messages += [_result(call) for call in calls] if calls else [{"role": "user", "content": next(questions)}]
             if name == FORGETFUL and len(exchanges) == TURNS // 2:
                 messages = [{**m, "content": "(shortened)"} if m["role"] == "tool" else m for m in messages]
-            extra = {"return_token_ids": True, "vllm_xargs": script(len(exchanges))}
             answer = await client.chat.completions.create(
                 model=model,
                 messages=cast("Any", messages),
                 tools=cast("Any", TOOLS),
                 max_tokens=_MAX_TOKENS,
-                extra_body={key: value for key, value in extra.items() if value is not None},
+                extra_body={"return_token_ids": True},
             )
             messages = [*messages, answer.choices[0].message.model_dump(exclude_none=True)]
             said: Json = answer.model_dump()

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, cast
 
-from aiohttp import web
-
 from gateway.demo.agent import TOOLS, TURNS, Exchange, Json
-from gateway.sim import JOURNAL
+from gateway.sim.journal import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,8 @@ def faults_of(exchanges: Sequence[Exchange], rows: Sequence[Json]) -> list[str]:
     return faults
 
 
-def faults_of_journal(sim: web.Application, exchanges: Sequence[Exchange]) -> list[str]:
-    """What the simulated engine itself says: the same prompts, the same ids."""
-    seen = {(tuple(cast("list[int]", entry.token_ids)), tuple(entry.emitted)) for entry in sim[JOURNAL].entries}
+def faults_of_engine(entries: Sequence[Entry], exchanges: Sequence[Exchange]) -> list[str]:
+    """What the simulated engine's own journal contradicts: the prompts it was asked, the ids it said."""
+    seen = {(tuple(cast("list[int]", entry.token_ids)), tuple(entry.emitted)) for entry in entries}
     unseen = [e for e in exchanges if (tuple(e.prompt_ids), tuple(e.completion_ids)) not in seen]
     return [f"{len(unseen)} turns are not what the engine was asked and said"] if unseen else []
