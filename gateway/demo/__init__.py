@@ -40,9 +40,10 @@ def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
     log.configure()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     try:
+        import jinja2  # noqa: F401  # transformers imports it when it is too late for advice
         import openai
-    except ImportError:
-        raise ConfigError("demo needs an agent's SDK: pip install 'rollout-gateway[demo]'") from None
+    except ImportError as error:
+        raise ConfigError(f"demo needs {error.name}: pip install 'rollout-gateway[demo]'") from None
     if (engine is None) != (model is None):
         raise ConfigError("demo: --engine and --model belong together: a vLLM, and the tokenizer of what it serves")
     model, model_name = (str(TOKENIZER), MODEL_NAME) if model is None else (model, model_name)
