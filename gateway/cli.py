@@ -5,6 +5,7 @@ import inspect
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, get_origin
@@ -73,12 +74,55 @@ def demo(
 async def _serve(settings: Settings) -> None:
     from gateway.app import serve as serve_app  # its imports take seconds, which --help should not
 
-    serving = asyncio.current_task()
-    assert serving is not None
+    await _until_stopped(serve_app(settings, _announce))
+
+
+@cli.command()
+def sim(  # its flags are the arguments of `create_sim`, which says more about them
+    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 is any free one")] = 8000,
+    model: Annotated[
+        str | None, typer.Option(help="folder with a tokenizer.json (default: the one that comes along)")
+    ] = None,
+    model_name: Annotated[str, typer.Option(help="name of the model it serves")] = "sim",
+    version: Annotated[str, typer.Option(help="the vLLM release it stands for, 0.20 to 0.32")] = "0.32.0",
+    max_model_len: Annotated[int, typer.Option(help="tokens of prompt and output together")] = 40960,
+    ranks: Annotated[int, typer.Option(help="data-parallel ranks")] = 1,
+    max_running: Annotated[int, typer.Option(help="requests at once on a rank; others wait")] = 256,
+    max_queued: Annotated[
+        int | None, typer.Option(help="requests on all ranks, more get 503 (default: no limit)")
+    ] = None,
+    block_size: Annotated[int, typer.Option(help="tokens in a block of the prefix cache")] = 16,
+    cache_blocks: Annotated[int, typer.Option(help="blocks a rank caches")] = 1 << 14,
+    first_token_delay_s: Annotated[float, typer.Option(help="seconds before the first token")] = 0.0,
+    prefill_delay_s: Annotated[float, typer.Option(help="seconds per prompt token that is not cached")] = 0.0,
+    token_delay_s: Annotated[float, typer.Option(help="seconds per token of output")] = 0.0,
+    split_rate: Annotated[float, typer.Option(help="share of tokens split as no tokenizer would")] = 0.1,
+    api_key: Annotated[str | None, typer.Option(help="key to ask for (default: none)")] = None,
+    *,
+    scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,
+) -> None:
+    """Serve a simulated vLLM until stopped; prints one JSON line when ready."""
+    knobs = dict(locals())
+    from gateway.sim.command import build, serve as serve_sim
+
+    address = knobs.pop("host"), knobs.pop("port")
+    try:
+        app = build(**knobs)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_until_stopped(serve_sim(app, *address, _announce)))
+    except (OSError, ValueError) as error:
+        print(f"gateway sim: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+async def _until_stopped(work: Coroutine[object, object, None]) -> None:
+    working = asyncio.current_task()
+    assert working is not None
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
     with suppress(asyncio.CancelledError):
-        await serve_app(settings, _announce)
+        await work
 
 
 def _announce(url: str) -> None:

@@ -106,6 +106,8 @@ class Engine:
         budget = min(room, cast("int", params.get("max_tokens") or default))
         eos = set() if params.get("ignore_eos") else {self.eos_id}
         named = set(ids(params.get("stop_token_ids"))) - eos
+        if eos and self.policy and (second := self.policy.vocabulary.id_of("<|endoftext|>")) is not None:
+            named.add(second)  # Qwen3's generation config ends at it too, and vLLM names it as the reason
         if script is not None:
             scripted = ids(orjson.loads(script) if isinstance(script, str) else script)
             out = list(scripted[:budget])
@@ -127,8 +129,9 @@ class Engine:
         """The ids up to the one that completes a stop string, their text without it, and the string."""
         assert self.policy is not None
         vocabulary, skip = self.policy.vocabulary, params.get("skip_special_tokens") is not False
-        text, stops = vocabulary.decode(out, skip_special=skip), params.get("stop") or []
-        found = [(text.index(stop), stop) for stop in ([stops] if isinstance(stops, str) else stops) if stop in text]
+        text, given = vocabulary.decode(out, skip_special=skip), params.get("stop")
+        stops: list[str] = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        found = [(text.index(stop), stop) for stop in stops if stop in text]
         if not found:
             return out, text, None
         at, stop = min(found)

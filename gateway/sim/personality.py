@@ -1,5 +1,6 @@
 """What sets the releases of vLLM apart, as far as a client can see it."""
 
+import re
 from dataclasses import dataclass
 
 Json = dict[str, object]
@@ -40,6 +41,10 @@ class Personality:
 
     version: str
     scale_out: bool = True
+
+    def __post_init__(self) -> None:
+        if not re.match(r"\d+\.\d+", self.version):
+            raise ValueError(f"version must be like 0.32.0, not {self.version!r}")
 
     def since(self, *release: int) -> bool:
         """Whether this is `release`, major and minor, or later."""

@@ -1,14 +1,12 @@
 """JSON in and out, and how errors leave."""
 
 import hmac
-from collections.abc import Awaitable, Callable
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from gateway.sim.personality import NOT_FOUND, Json, Personality, Refused, error
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def json_response(body: object, *, status: int = 200) -> web.Response:
@@ -30,9 +28,7 @@ async def read_json(request: web.Request, personality: Personality) -> Json:
     return body
 
 
-def gatekeeper(
-    personality: Personality, api_key: str | None
-) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def gatekeeper(personality: Personality, api_key: str | None) -> Middleware:
     """The middleware that checks keys and routes, and writes what is refused."""
 
     @web.middleware

@@ -45,8 +45,8 @@ def create_sim(
 ) -> web.Application:
     """A simulated engine that answers as vLLM `version` does.
 
-    With `tokenizer`, a folder that holds a ``tokenizer.json`` (else ``FileNotFoundError``), it thinks, calls tools
-    and answers, with about `split_rate` of its tokens split as no tokenizer would; without, it says one fixed thing.
+    With `tokenizer`, a folder that holds a ``tokenizer.json``, it thinks, calls tools and answers, with about
+    `split_rate` of its tokens split as no tokenizer would; without, it says one fixed thing.
     Each of its `ranks` runs `max_running` requests at once and caches `cache_blocks` blocks of `block_size` tokens;
     `max_queued` requests on all ranks together are the most it takes before it answers 503.
     A request takes `first_token_delay_s`, `prefill_delay_s` per prompt token not cached, and `token_delay_s` per token.
@@ -54,7 +54,14 @@ def create_sim(
 
     Run it with ``handler_cancellation=True`` (aiohttp's `TestServer` already does), or a client that leaves is only
     noticed at the next write. In process, `app[JOURNAL]` and `app[FAULTS]` are what the `/sim` routes serve.
+
+    Raises:
+        FileNotFoundError: there is no ``tokenizer.json`` in the folder.
+        ValueError: `version` is not like 0.32.0, or there are no ranks, places or tokens in a block.
     """
+    for name, number in {"ranks": ranks, "max_running": max_running, "block_size": block_size}.items():
+        if number < 1:
+            raise ValueError(f"{name} must be 1 or more, not {number}")
     personality = Personality(version, scale_out)
     policy = None if tokenizer is None else Policy(Vocabulary(tokenizer), split_rate)
     if eos_id is None:

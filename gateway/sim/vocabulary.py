@@ -1,15 +1,20 @@
 """A tokenizer, and how to write a text in ids that the tokenizer itself would not choose."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from random import Random
-from typing import cast
 
 from tokenizers import Tokenizer
 
 _TORN = "\ufffd"
 """What a decoder writes for bytes that are no character."""
+
+
+@lru_cache(maxsize=4)  # it takes seconds, and tests start many sims
+def _load(path: str) -> Tokenizer:
+    return Tokenizer.from_file(path)
 
 
 class Vocabulary:
@@ -19,26 +24,26 @@ class Vocabulary:
         path = Path(folder) / "tokenizer.json"
         if not path.is_file():
             raise FileNotFoundError(f"no tokenizer.json in {folder}")
-        self._tokenizer = Tokenizer.from_file(str(path))
+        self._tokenizer = _load(str(path))
         self._whole = frozenset(self._tokenizer.get_added_tokens_decoder())
         self.size = self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """The ids that the tokenizer chooses; with `special`, those that it adds around a text too."""
-        return cast("list[int]", self._tokenizer.encode(text, add_special_tokens=special).ids)
+        return self._tokenizer.encode(text, add_special_tokens=special).ids
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
         """What ids say; an id that does not exist says nothing."""
         known = [token_id for token_id in ids if 0 <= token_id < self.size]
-        return cast("str", self._tokenizer.decode(known, skip_special_tokens=skip_special))
+        return self._tokenizer.decode(known, skip_special_tokens=skip_special)
 
     def id_of(self, token: str) -> int | None:
         """The id of a token, if it is one."""
-        return cast("int | None", self._tokenizer.token_to_id(token))
+        return self._tokenizer.token_to_id(token)
 
     def name_of(self, token_id: int) -> str:
         """An id as the vocabulary writes it."""
-        return cast("str", self._tokenizer.id_to_token(token_id))
+        return self._tokenizer.id_to_token(token_id) or ""
 
     def spell(self, text: str, rate: float, random: Random) -> list[int]:
         """Ids of `text`, in which about `rate` of the ordinary tokens are split into pieces that say the same.
