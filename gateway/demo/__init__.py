@@ -75,10 +75,12 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
     broken: list[str] = []
     for name, task in tasks.items():
         exchanges, rows = task.result()
-        lines += lines_of(tokenizer, name, exchanges, rows)
-        broken += [f"{name}: {fault}" for fault in faults_of(exchanges, rows)]
+        own = lines_of(tokenizer, name, exchanges, rows)
+        faults = faults_of(exchanges, rows)
         if sim:
-            broken += [f"{name}: {fault}" for fault in faults_of_engine(sim[JOURNAL].entries, exchanges)]
+            faults += faults_of_engine(sim[JOURNAL].entries, exchanges, [line.turn["rank"] for line in own])
+        lines += own
+        broken += [f"{name}: {fault}" for fault in faults]
     return lines, broken
 
 

@@ -79,8 +79,17 @@ def faults_of(exchanges: Sequence[Exchange], rows: Sequence[Json]) -> list[str]:
     return faults
 
 
-def faults_of_engine(entries: Sequence[Entry], exchanges: Sequence[Exchange]) -> list[str]:
-    """What the simulated engine's own journal contradicts: the prompts it was asked, the ids it said."""
-    seen = {(tuple(cast("list[int]", entry.token_ids)), tuple(entry.emitted)) for entry in entries}
-    unseen = [e for e in exchanges if (tuple(e.prompt_ids), tuple(e.completion_ids)) not in seen]
-    return [f"{len(unseen)} turns are not what the engine was asked and said"] if unseen else []
+def faults_of_engine(entries: Sequence[Entry], exchanges: Sequence[Exchange], ranks: Sequence[int]) -> list[str]:
+    """What the simulated engine's own journal contradicts: its prompts, its ids, and `ranks`, one for each turn.
+
+    A session stays on one rank, which holds its prefix; the rank is compared where the gateway asked for one.
+    """
+    served = {(tuple(cast("list[int]", entry.token_ids)), tuple(entry.emitted)): entry for entry in entries}
+    faults = [] if len(set(ranks)) < 2 else [f"its turns were spread over ranks {sorted(set(ranks))}"]
+    for number, (exchange, rank) in enumerate(zip(exchanges, ranks, strict=False), start=1):
+        entry = served.get((tuple(exchange.prompt_ids), tuple(exchange.completion_ids)))
+        if entry is None:
+            faults.append(f"turn {number} is not what the engine was asked and said")
+        elif "x-data-parallel-rank" in entry.headers and entry.rank != rank:
+            faults.append(f"turn {number} was served by rank {entry.rank}, not by rank {rank}")
+    return faults

@@ -69,10 +69,21 @@ def test_a_broken_promise_is_a_fault(spoil, says):
 def test_the_engines_journal_has_the_last_word():
     """A turn that it does not know is a fault."""
     exchanges, _ = session()
-    entries = [Entry(None, {}, {}, e.prompt_ids, None, emitted=e.completion_ids) for e in exchanges]
+    entries = [Entry(None, {}, {}, e.prompt_ids, None, emitted=e.completion_ids, rank=1) for e in exchanges]
 
-    assert faults_of_engine(entries, exchanges) == []
-    assert "1 turns" in faults_of_engine(entries[1:], exchanges)[0]
+    assert faults_of_engine(entries, exchanges, [0] * 6) == []
+    assert faults_of_engine(entries[1:], exchanges, [0] * 6) == ["turn 1 is not what the engine was asked and said"]
+
+
+def test_a_rank_that_was_asked_for_is_the_one_that_served():
+    """And a session stays on it."""
+    exchanges, _ = session()
+    asked = {"x-data-parallel-rank": "1"}
+    entries = [Entry(None, asked, {}, e.prompt_ids, None, emitted=e.completion_ids, rank=1) for e in exchanges]
+
+    assert faults_of_engine(entries, exchanges, [1] * 6) == []
+    assert len(faults_of_engine(entries, exchanges, [0] * 6)) == 6
+    assert any("spread over ranks [0, 1]" in fault for fault in faults_of_engine(entries, exchanges, [1] * 5 + [0]))
 
 
 def shown(lines, broken):
