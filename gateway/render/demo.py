@@ -112,8 +112,7 @@ class DemoRenderer:
         ``None`` where the render of the history could not go on like that: the prompt is none of ours, the answer
         goes on behind its end or ends in the middle of a thought or call, or the new messages hold an answer.
         """
-        known = [*previous_prompt_ids, *previous_completion_ids]
-        said = [*previous_completion_ids]
+        said = previous_completion_ids
         closed = said[-1:] == [self._end]
         if (
             not new_messages
@@ -125,7 +124,7 @@ class DemoRenderer:
         ):
             return None
         close = self._text("\n") if closed else [self._end, *self._text("\n")]
-        return known + close + self._messages(new_messages) + self._opening
+        return previous_prompt_ids + said + close + self._messages(new_messages) + self._opening
 
     def parse_response(self, token_ids: list[int]) -> DemoResponse:
         """The message that a completion says, up to its first stop id.
