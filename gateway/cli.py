@@ -104,13 +104,13 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
 ) -> None:
     """Serve a simulated vLLM until stopped; prints one JSON line when ready."""
     knobs = dict(locals())
-    from gateway.sim.command import build, serve as serve_sim
+    from gateway.sim import command  # only who wants a sim waits for its imports
 
     address = knobs.pop("host"), knobs.pop("port")
     try:
-        app = build(**knobs)
+        app = command.build(**knobs)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_until_stopped(serve_sim(app, *address, _announce)))
+            runner.run(_until_stopped(command.serve(app, *address, _announce)))
     except (OSError, ValueError) as error:
         print(f"gateway sim: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,8 +1,9 @@
-"""A small scripted stand-in for a vLLM engine, for tests of whatever talks to one.
+"""A simulated vLLM, for tests of whatever talks to one, and for trying things out without a GPU.
 
-The test says which ids the engine emits and what goes wrong on the way; the sim wraps them in the JSON of the vLLM
-release it stands for, and keeps a journal of what it was sent and how far each answer got. It knows nothing of the
-gateway: the two meet only on the wire.
+A request may script the ids that the engine emits; without a script it thinks, calls tools and answers by itself, if
+it has a tokenizer. Faults make it go wrong in chosen ways. It has ranks with queues and prefix caches, speaks the JSON
+of the release it stands for, and keeps a journal of what it was sent and how far each answer got. It knows nothing of
+the gateway: the two meet only on the wire.
 """
 
 from gateway.sim.engine import logprob

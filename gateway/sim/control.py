@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Container, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from gateway.sim.engine import Request, Token
 from gateway.sim.output import Output
@@ -30,6 +31,9 @@ class Control:
         self.version = "default"
         """Name of the weights that sample from now on."""
         self.runs: set[Run] = set()
+        """The requests that were let in."""
+        self.held: set[Run] = set()
+        """Those that came while the engine was paused."""
         self._open, self.stepping, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         for event in (self._open, self.stepping, self._idle):
             event.set()
@@ -57,7 +61,7 @@ class Control:
 
     def abort(self, request_ids: Container[str] | None) -> int:
         """End the runs with these ids, or all; how many there were."""
-        chosen = [run for run in self.runs if request_ids is None or run.request.request_id in request_ids]
+        chosen = [run for run in self.runs | self.held if request_ids is None or run.request.request_id in request_ids]
         for run in chosen:
             run.abort()
         return len(chosen)
@@ -65,7 +69,11 @@ class Control:
     @asynccontextmanager
     async def governing(self, run: "Run") -> AsyncIterator[None]:
         """Let a run in, which waits while the engine is paused, and watch over it."""
-        await self._open.wait()
+        self.held.add(run)
+        try:
+            await run.unless_aborted(self._open.wait)
+        finally:
+            self.held.discard(run)
         self.runs.add(run)
         self._idle.clear()
         try:
@@ -87,6 +95,8 @@ class Run:
     pace: Pace
     cached: int = 0
     """How many ids of the prompt were in the rank's prefix cache."""
+    prefilled: int = 0
+    """How many were not, and had to be computed; none when it never got its place."""
     aborted: bool = False
     _last_word: bool = False
     _at: float = 0.0
@@ -98,13 +108,27 @@ class Run:
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
+    async def unless_aborted(self, wait: Callable[[], Awaitable[object]]) -> bool:
+        """Wait, but no longer than until an abort; whether it was waited for in full."""
+        if self.aborted:
+            return False
+        try:
+            async with asyncio.timeout(None) as self._scope:
+                await wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._scope = None
+        return True
+
     @asynccontextmanager
     async def seated(self) -> AsyncIterator[None]:
         """A place on the rank, and the prompt in its cache; without them when it was aborted in the queue."""
-        entered = await self._unless_aborted(self.rank.enter())
+        entered = await self.unless_aborted(self.rank.enter)
         try:
             if entered:
                 self.cached = self.rank.prefill(self.request.prompt, self._salt)
+                self.prefilled = len(self.request.prompt) - self.cached
                 self.rank.held_tokens += len(self.request.prompt)
             yield
         finally:
@@ -118,8 +142,7 @@ class Run:
         """The tokens as a stream groups them: the first of each output alone, then as many as an event should hold.
         The flag marks the last of an output, which may be empty: an engine that says nothing still says why.
         """
-        prefilled = len(self.request.prompt) - self.cached
-        self._at = time.monotonic() + self.pace.first_token_s + self.pace.prefill_s * prefilled
+        self._at = time.monotonic() + self.pace.first_token_s + self.pace.prefill_s * self.prefilled
         active = [output for output in self.outputs if output.left or output.finish]
         while active:
             size = self._size(active[0])
@@ -147,18 +170,7 @@ class Run:
     async def _hold(self, count: int) -> None:
         """Take the time of `count` tokens, and wait while the engine is frozen."""
         self._at += self.pace.token_s * count
-        await self._unless_aborted(asyncio.sleep(max(0.0, self._at - time.monotonic())))
+        await self.unless_aborted(partial(asyncio.sleep, max(0.0, self._at - time.monotonic())))
         if not self.control.stepping.is_set():
-            await self._unless_aborted(self.control.stepping.wait())
+            await self.unless_aborted(self.control.stepping.wait)
             self._at = time.monotonic()
-
-    async def _unless_aborted(self, awaited: Awaitable[object]) -> bool:
-        """Wait, but no longer than until an abort; whether it was waited for in full."""
-        try:
-            async with asyncio.timeout(0 if self.aborted else None) as self._scope:
-                await awaited
-        except TimeoutError:
-            return False
-        finally:
-            self._scope = None
-        return True

@@ -8,7 +8,7 @@ from aiohttp import web
 from gateway.sim.control import Run
 from gateway.sim.faults import BUSY, DEAD, Fault
 from gateway.sim.journal import Entry
-from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, MAX_QUEUED, PACE, RANKS
+from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, PACE, RANKS
 from gateway.sim.output import Output
 from gateway.sim.personality import Json, Refused, error
 from gateway.sim.reply import json_response, read_json
@@ -50,7 +50,7 @@ async def _admit(request: web.Request, entry: Entry, fault: Fault | None) -> web
         await stream.open()
         return await stream.close(refused.body)
     async with run.control.governing(run), run.seated():
-        entry.cached_tokens, entry.prefilled_tokens = run.cached, len(run.request.prompt) - run.cached
+        entry.cached_tokens, entry.prefilled_tokens = run.cached, run.prefilled
         answering = _streamed if run.request.streams else _whole
         return await answering(request, entry, fault, run)
 
@@ -60,8 +60,7 @@ def _prepare(request: web.Request, entry: Entry, fault: Fault | None) -> Run:
     if fault is not None:
         fault.strike()
     asked = engine.request(entry.body, entry.request_id)
-    most = app[MAX_QUEUED]
-    if isinstance(most, int) and engine.personality.since(0, 29) and sum(rank.load for rank in app[RANKS]) >= most:
+    if app[RANKS].full and engine.personality.since(0, 29):
         raise Refused(503, BUSY)
     named = entry.headers.get("x-data-parallel-rank") if engine.personality.since(0, 22) else None
     rank = app[RANKS].choose(named)

@@ -1,6 +1,7 @@
 """What a model without a script says: it thinks, calls a tool that the prompt offers, and reports what came back."""
 
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from gateway.sim.vocabulary import Vocabulary
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n")
 _OFFER = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
-_WORD = re.compile(r"[^\W\d_]{3,12}")
+_TAG = re.compile(r"<[^<>]*>")
+_WORD = re.compile(r"[^\W\d_]{4,12}")
 
 _THOUGHTS = (
     "The user is asking about {0}. I should look into {1} before I answer.",
@@ -87,8 +89,10 @@ def _tool(line: str) -> Json | None:
 
 
 def _answer(prompt: _Prompt, random: Random) -> str:
-    words = _WORD.findall(prompt.text) or ["this", "that"]
-    pair = (random.choice(words), random.choice(words))
+    found = list(dict.fromkeys(_WORD.findall(_TAG.sub(" ", prompt.text))))
+    words = found if len(found) > 1 else [*found, "this", "that"]
+    first, second = random.sample(words, 2)
+    pair = (first, second)
     closed = "</think>" in prompt.opening  # the template has already thought, or been told not to
     open_tag = "" if "<think>" in prompt.opening else "<think>\n"
     thought = "" if closed else f"{open_tag}{random.choice(_THOUGHTS).format(*pair)}\n</think>\n\n"
@@ -105,5 +109,6 @@ def _deed(prompt: _Prompt, words: list[str], pair: tuple[str, str], random: Rand
     tool = random.choice(prompt.tools)
     schema = section(tool, "parameters")
     arguments = example(schema or {"type": "object"}, words, random)
-    call = orjson.dumps({"name": tool["name"], "arguments": arguments if isinstance(arguments, dict) else {}})
-    return f"<tool_call>\n{call.decode()}\n</tool_call>"
+    call = {"name": tool["name"], "arguments": arguments if isinstance(arguments, dict) else {}}
+    # With spaces after commas and colons, as these models write.
+    return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"

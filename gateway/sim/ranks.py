@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from gateway.sim.personality import Refused, error
 
@@ -20,25 +21,24 @@ class PrefixCache:
 
     def match(self, token_ids: Sequence[int], salt: object) -> int:
         """How many leading ids are cached: whole blocks, and never the last id, which an engine always computes."""
-        found = 0
-        for name in self._names(token_ids[:-1], salt):
-            if name not in self._blocks:
-                break
-            self._blocks.move_to_end(name)
-            found += self.block_size
-        return found
+        found = list(takewhile(self._blocks.__contains__, self._names(token_ids[:-1], salt)))
+        self._touch(found)
+        return len(found) * self.block_size
 
     def add(self, token_ids: Sequence[int], salt: object) -> None:
         """Remember the whole blocks of `token_ids`."""
-        for name in self._names(token_ids, salt):
-            self._blocks[name] = None
-            self._blocks.move_to_end(name)
+        self._touch(self._names(token_ids, salt))
         while len(self._blocks) > self.capacity:
             self._blocks.popitem(last=False)
 
     def clear(self) -> None:
         """Forget everything."""
         self._blocks.clear()
+
+    def _touch(self, names: list[int]) -> None:
+        for name in reversed(names):  # so that a prefix loses its end first, without which the rest is still of use
+            self._blocks[name] = None
+            self._blocks.move_to_end(name)
 
     def _names(self, token_ids: Sequence[int], salt: object) -> list[int]:
         names, name = [], hash(str(salt))
@@ -94,7 +94,14 @@ class Rank:
 
 
 class Ranks(list[Rank]):
-    """All ranks of a server."""
+    """All ranks of a server; `max_queued` requests on them together are as many as it takes."""
+
+    max_queued: int | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many requests as it takes."""
+        return self.max_queued is not None and sum(rank.load for rank in self) >= self.max_queued
 
     def choose(self, header: str | None) -> Rank:
         """The rank a header names, else the least loaded; equals take turns. A header that is no number counts for

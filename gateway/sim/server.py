@@ -10,7 +10,7 @@ from gateway.sim.engine import Engine
 from gateway.sim.faults import Faults
 from gateway.sim.generate import generate
 from gateway.sim.journal import Entry, Journal
-from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, MAX_QUEUED, PACE, RANKS
+from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, PACE, RANKS
 from gateway.sim.personality import Personality
 from gateway.sim.policy import Policy
 from gateway.sim.ranks import PrefixCache, Rank, Ranks
@@ -57,11 +57,9 @@ def create_sim(
 
     Raises:
         FileNotFoundError: there is no ``tokenizer.json`` in the folder.
-        ValueError: `version` is not like 0.32.0, or there are no ranks, places or tokens in a block.
+        ValueError: `version` is not like 0.32.0, or there are no ranks, no places, no blocks, or nothing in a block.
     """
-    for name, number in {"ranks": ranks, "max_running": max_running, "block_size": block_size}.items():
-        if number < 1:
-            raise ValueError(f"{name} must be 1 or more, not {number}")
+    _positive(ranks=ranks, max_running=max_running, block_size=block_size, cache_blocks=cache_blocks)
     personality = Personality(version, scale_out)
     policy = None if tokenizer is None else Policy(Vocabulary(tokenizer), split_rate)
     if eos_id is None:
@@ -70,11 +68,17 @@ def create_sim(
     app = web.Application(client_max_size=1 << 26, middlewares=[gatekeeper(personality, api_key)])
     app[ENGINE] = Engine(model, max_model_len, personality, eos_id, policy)
     app[RANKS] = Ranks(Rank(number, max_running, PrefixCache(block_size, cache_blocks)) for number in range(ranks))
+    app[RANKS].max_queued = max_queued
     app[JOURNAL], app[FAULTS], app[CONTROL] = Journal(journal_size), Faults(), Control()
     app[PACE] = Pace(first_token_delay_s, prefill_delay_s, token_delay_s)
-    app[MAX_QUEUED] = max_queued
     _route(app)
     return app
+
+
+def _positive(**knobs: int) -> None:
+    for name, number in knobs.items():
+        if number < 1:
+            raise ValueError(f"{name} must be 1 or more, not {number}")
 
 
 def _route(app: web.Application) -> None:

@@ -1,5 +1,6 @@
 """A driver for the simulated engine, over real sockets."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import orjson
@@ -65,6 +66,13 @@ class Driver:
     async def inject(self, kind: str, **how: int) -> int:
         """Ask for a fault over HTTP; the status of the reply."""
         return (await self.http.post("/sim/faults", json={"kind": kind, **how})).status
+
+
+async def eventually(holds) -> None:
+    """Wait until `holds`, for two seconds at most."""
+    async with asyncio.timeout(2):
+        while not holds():
+            await asyncio.sleep(0.005)
 
 
 @pytest.fixture

@@ -120,6 +120,25 @@ async def test_a_stream_can_end_early_in_an_error_event(start):
     assert error["error"]["code"] == 500
 
 
+async def test_a_whole_answer_can_be_lost_with_the_engine(start):
+    """Not streamed, an engine that dies leaves a 500."""
+    sim = await start()
+    await sim.inject("error_event", after=1)
+    response = await sim.post(sim.ask([5, 6]))
+    assert (response.status, (await response.json())["error"]["type"]) == (500, "InternalServerError")
+
+
+async def test_garbage_can_be_all_there_is(start):
+    """As the whole answer; or, when the stream is shorter than that, as its last event."""
+    sim = await start()
+    await sim.inject("garbage", after=9, times=2)
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(await (await sim.post(sim.ask([5]))).read())
+    *_, garbage, _done = await sim.payloads(sim.ask([5], stream=True))
+    with pytest.raises(orjson.JSONDecodeError):
+        orjson.loads(garbage)
+
+
 @pytest.mark.parametrize("after", [0, 2])
 async def test_a_stream_can_end_without_a_finish_reason(start, after):
     """[DONE] comes after the tokens, and nothing says why; the journal does not call that finished."""

@@ -4,12 +4,7 @@ import asyncio
 
 import pytest
 
-
-async def eventually(holds) -> None:
-    """Wait until `holds`, for two seconds at most."""
-    async with asyncio.timeout(2):
-        while not holds():
-            await asyncio.sleep(0.005)
+from tests.sim.conftest import eventually
 
 
 async def test_the_journal_keeps_what_was_received(start):

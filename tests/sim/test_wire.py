@@ -93,6 +93,12 @@ async def test_without_a_script_the_answer_ends_at_the_first_stop_id(start):
     assert (len(endless["token_ids"]), endless["finish_reason"]) == (20, "length")
 
 
+async def test_the_eos_can_be_another(start):
+    """Then the answer ends with that."""
+    sim = await start(eos_id=7)
+    assert (await sim.whole(sim.ask()))["token_ids"][-1] == 7
+
+
 async def test_the_default_of_max_tokens_is_16_before_0_22_and_the_room_after(start):
     """An old engine cuts an answer short when it is not told how long it may be."""
     old, new = await start(version="0.20.2"), await start(version="0.22.0", max_model_len=43)
