@@ -2,22 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock check fmt lint types imports test test-vllm serve clean
+.PHONY: help setup lock demo check fmt lint types imports test test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
 
-setup: .venv/.done ## make .venv with the package, its extras prime and dev
+setup: .venv/.done ## make .venv with the package, its extras prime, demo and dev
 .venv/.done: pyproject.toml requirements-dev.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint requirements-dev.lock --editable '.[prime,dev]'
+	$(BIN)/pip install --quiet --constraint requirements-dev.lock --editable '.[prime,demo,dev]'
 	touch $@
 
 lock: ## write requirements-dev.lock anew: the newest of everything, as a fresh environment gets it
 	rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/pip install --quiet '.[prime,dev]'
+	.venv-lock/bin/pip install --quiet '.[prime,demo,dev]'
 	.venv-lock/bin/pip freeze --exclude rollout-gateway > requirements-dev.lock
 	rm -rf .venv-lock
+
+demo: setup ## three agents, a gateway and a simulated engine: what became of their tokens
+	$(BIN)/gateway demo
 
 check: lint types imports test ## the one gate: format, lint, types, import contract, tests
 

@@ -109,6 +109,22 @@ cli.command()(serve)
 cli.command()(check)
 
 
+@cli.command()
+def demo(
+    engine: Annotated[str | None, typer.Option(help="URL of a real vLLM instead of the simulated one")] = None,
+    model: Annotated[str | None, typer.Option(help="Where the tokenizer of what it serves is found")] = None,
+    model_name: Annotated[str | None, typer.Option(help="The name that renderers are matched on")] = None,
+) -> None:
+    """Three agents, a gateway and an engine in one process; then a table of what became of their tokens."""
+    from gateway.demo import run  # as above
+
+    try:
+        sys.exit(0 if run(engine, model, model_name) else 1)
+    except ConfigError as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
 async def _serve(settings: Settings) -> None:
     from gateway.app import serve as serve_app  # its imports take seconds, which --help should not
 

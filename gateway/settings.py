@@ -27,7 +27,7 @@ class Settings(BaseSettings):
     engine_key: SecretStr = SecretStr("")
     """The API key that the engines want."""
     renderer: str = "auto"
-    """``auto``, ``prime`` or ``module:factory``, a function that takes the tokenizer."""
+    """``auto``, ``prime``, ``demo`` or ``module:factory``, a function that takes the tokenizer."""
     thinking_retention: Literal["all", "tool_cycle", "template"] = "all"
     """Which reasoning of earlier turns stays in the prompt: `all` that was sampled, that of the running
     `tool_cycle`, or what the model's own `template` keeps."""

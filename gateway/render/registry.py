@@ -1,8 +1,8 @@
 """Which renderer serves a model, and one of it per set of template arguments.
 
-A renderer is chosen at start: an injected object, ``module:factory``, or PrimeIntellect's for a model that it
-knows by name. It is tried once on a small conversation, since a renderer that can never bridge would make
-every turn a segment of its own.
+A renderer is chosen at start: an injected object, ``module:factory``, our own for the demo's tokenizer, or
+PrimeIntellect's for a model that it knows by name. It is tried once on a small conversation, since a renderer
+that can never bridge would make every turn a segment of its own.
 """
 
 import importlib
@@ -16,7 +16,7 @@ import orjson
 from gateway.core.canon import canonical_json
 from gateway.core.types import JsonObject, Message
 from gateway.errors import BadRequest, ConfigError, RendererError
-from gateway.render import prime
+from gateway.render import demo, prime
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.translator import Translator
 
@@ -82,8 +82,12 @@ def _maker(spec: str, tokenizer: Tokenizer, given: Renderer | None, retention: s
     name = tokenizer.name_or_path
     if given is not None or ":" in spec:
         return partial(_fixed, Translator(given or _from_factory(spec, tokenizer), tokenizer)), []
+    if spec == "demo" or (spec == "auto" and demo.names_demo(tokenizer)):
+        if retention == "tool_cycle":
+            raise ConfigError("--thinking-retention tool_cycle: the demo's renderer keeps all reasoning")
+        return partial(_demo, tokenizer), []
     if spec not in ("auto", "prime"):
-        raise ConfigError(f"--renderer {spec}: must be auto, prime or module:factory")
+        raise ConfigError(f"--renderer {spec}: must be auto, prime, demo or module:factory")
     kept, own = (_prime(tokenizer, policy, {}).thinking_retention for policy in (retention, None))
     note = f"thinking_retention {kept!r}: prompts keep reasoning that the template of {name!r} ({own!r}) would strip"
     return partial(_prime, tokenizer, retention), [note] if kept != own else []
@@ -109,6 +113,16 @@ def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
 def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
     return Translator(renderer, tokenizer, kept=getattr(renderer, "effective_thinking_retention", None))
+
+
+def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
+    try:
+        renderer = demo.DemoRenderer(tokenizer, template_kwargs)
+    except ValueError as error:
+        if not template_kwargs:
+            raise RendererError(str(error)) from None
+        raise BadRequest(str(error), param="chat_template_kwargs") from None
+    return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION)
 
 
 def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:

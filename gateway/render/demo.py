@@ -1,0 +1,253 @@
+"""The renderer of the demo's own tokenizer and chat template, ``gateway/sim/tokenizer``.
+
+What this renderer writes and what the template writes are the same ids, for every text without a control token in
+it. Where a message says ``<|im_end|>``, a template's text would make a real control token of it; here it stays text:
+control tokens are put in by id, and everything between them is encoded with ``split_special_tokens``, under which the
+tokenizer does not look for them. Parsing is by id as well, so a model that spells a marker in letters says letters.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn, Protocol, cast
+
+from gateway.core.types import JsonObject
+from gateway.errors import BadRequest
+from gateway.render.protocol import MessageDict, MessageDicts, ParsedCall, Tokenizer
+
+MODEL_NAME = "rollout-gateway/demo"
+THINKING_RETENTION = "all"
+"""The template keeps the reasoning of every turn, so each prompt can extend the one before."""
+
+_TOOLS_ABOVE = "You can call these tools, one description a line:\n<tools>\n"
+_TOOLS_BELOW = "</tools>\n\nTo call one, write its name and its arguments as a JSON object between call markers."
+
+
+class _PlainEncoder(Protocol):
+    def encode(self, text: str, *, add_special_tokens: bool, split_special_tokens: bool) -> list[int]: ...
+
+
+@dataclass(slots=True)
+class DemoCall:
+    """One tool call as the model wrote it; `status` is ``ok``, or what is wrong with it."""
+
+    raw: str
+    token_span: tuple[int, int]
+    """Where it stands in the completion, its markers included."""
+    status: str
+    name: str | None = None
+    arguments: object = None
+
+
+@dataclass(slots=True)
+class DemoResponse:
+    """A completion as a message."""
+
+    content: str | None
+    reasoning_content: str | None
+    tool_calls: Sequence[ParsedCall]
+
+
+def names_demo(tokenizer: Tokenizer) -> bool:
+    """Whether this is the demo's tokenizer: called so, or loaded from a folder whose configuration says so."""
+    configured = getattr(tokenizer, "init_kwargs", {}).get("model_name")
+    return MODEL_NAME in (tokenizer.name_or_path, configured)
+
+
+class DemoRenderer:
+    """Fulfils `gateway.render.protocol.Renderer` for the demo's tokenizer.
+
+    Raises:
+        BadRequest: a template argument other than a boolean ``enable_thinking``.
+        ValueError: the tokenizer lacks one of the template's control tokens.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template_kwargs: JsonObject) -> None:
+        unknown = [name for name in template_kwargs if name != "enable_thinking"]
+        thinking = template_kwargs.get("enable_thinking", True)
+        if unknown or not isinstance(thinking, bool):
+            reason = f"{unknown[0]} is unknown" if unknown else "enable_thinking must be true or false"
+            raise BadRequest(f"chat_template_kwargs: {reason}", param="chat_template_kwargs")
+        self._tokenizer = tokenizer
+        self._text = partial(cast(_PlainEncoder, tokenizer).encode, add_special_tokens=False, split_special_tokens=True)
+        vocabulary = tokenizer.get_vocab()
+
+        def control(text: str) -> int:
+            if text not in vocabulary:
+                raise ValueError(f"the tokenizer has no {text}")
+            return vocabulary[text]
+
+        self._start, self._end = control("<|im_start|>"), control("<|im_end|>")
+        self._stops = (self._end, control("<|endoftext|>"))
+        self._think, self._think_end = control("<think>"), control("</think>")
+        self._call, self._call_end = control("<tool_call>"), control("</tool_call>")
+        self._result, self._result_end = control("<tool_response>"), control("</tool_response>")
+        self._no_thought = [] if thinking else self._thought("")
+        self._opening = [*self._opener("assistant"), *self._no_thought]
+
+    def render_ids(
+        self, messages: MessageDicts, *, tools: MessageDicts | None = None, add_generation_prompt: bool = False
+    ) -> list[int]:
+        """The ids of a history; with `add_generation_prompt`, up to where the model's answer begins."""
+        has_system = bool(messages) and messages[0]["role"] == "system"
+        system = _content(messages[0]) if has_system else None
+        ids = self._head(system, tools) + self._messages(messages[1:] if has_system else messages)
+        return ids + self._opening if add_generation_prompt else ids
+
+    def get_stop_token_ids(self) -> list[int]:
+        """The end of a turn, and the end of all text."""
+        return [*self._stops]
+
+    def bridge_to_next_turn(
+        self,
+        previous_prompt_ids: list[int],
+        previous_completion_ids: list[int],
+        new_messages: MessageDicts,
+        *,
+        tools: MessageDicts | None = None,  # noqa: ARG002  # they stand at the head of the history
+    ) -> list[int] | None:
+        """The previous ids and the new messages; an answer that was cut in its text is closed first.
+
+        ``None`` where the render of the history could not go on like that: the prompt is none of ours, the answer
+        goes on behind its end or ends in the middle of a thought or call, or the new messages hold an answer.
+        """
+        said = previous_completion_ids
+        closed = said[-1:] == [self._end]
+        if (
+            not new_messages
+            or any(message["role"] == "assistant" for message in new_messages)
+            or previous_prompt_ids[-len(self._opening) :] != self._opening
+            or any(token_id in (self._start, *self._stops) for token_id in said[: len(said) - closed])
+            or self._ends_inside(said, self._think, self._think_end)
+            or self._ends_inside(said, self._call, self._call_end)
+        ):
+            return None
+        close = self._text("\n") if closed else [self._end, *self._text("\n")]
+        return previous_prompt_ids + said + close + self._messages(new_messages) + self._opening
+
+    def parse_response(self, token_ids: list[int]) -> DemoResponse:
+        """The message that a completion says, up to its first stop id.
+
+        A thought counts where nothing but white space comes before it. Every call is reported, a broken one with
+        what is wrong with it; text before, between and after calls is kept.
+        """
+        ids = token_ids[: next((at for at, token_id in enumerate(token_ids) if token_id in self._stops), None)]
+        reasoning, at = None, 0
+        think = _find(ids, self._think, 0)
+        if think < len(ids) and not self._decode(ids[:think]).strip():
+            close = _find(ids, self._think_end, think)
+            reasoning = self._decode(ids[think + 1 : close]).removeprefix("\n").removesuffix("\n")
+            at = close + 1
+        start = _find(ids, self._call, at)
+        text = self._decode(ids[at:start])
+        texts, calls = [text.removeprefix("\n\n") if at else text], []
+        while start < len(ids):
+            at = self._end_of_call(ids, start)
+            calls.append(self._parsed_call(ids, start, at))
+            start = _find(ids, self._call, at)
+            texts[-1] = texts[-1].removesuffix("\n")
+            texts.append(self._decode(ids[at:start]).removeprefix("\n"))
+        return DemoResponse("\n".join(text for text in texts if text), reasoning, calls)
+
+    def _head(self, system: str | None, tools: MessageDicts | None) -> list[int]:
+        if not tools:
+            return [] if system is None else self._block("system", system)
+        listed = "".join(json.dumps(tool, ensure_ascii=False) + "\n" for tool in tools)
+        return self._block("system", (f"{system}\n\n" if system else "") + _TOOLS_ABOVE + listed + _TOOLS_BELOW)
+
+    def _messages(self, messages: MessageDicts) -> list[int]:
+        ids: list[int] = []
+        before = None
+        for message in messages:
+            role, content = str(message["role"]), _content(message)
+            if before == "tool" != role:
+                ids += self._closing()
+            if role == "tool":
+                ids += self._text("\n") if before == "tool" else self._opener("user")
+                ids += [self._result, *self._text(f"\n{content}\n"), self._result_end]
+            elif role == "assistant":
+                ids += [*self._opener(role), *self._answer(message, content), *self._closing()]
+            else:
+                ids += self._block(role, content)
+            before = role
+        return ids + self._closing() if before == "tool" else ids
+
+    def _answer(self, message: MessageDict, content: str) -> list[int]:
+        reasoning = message.get("reasoning_content")
+        ids = self._thought(str(reasoning)) if reasoning else [*self._no_thought]
+        ids += self._text(content)
+        calls = cast("Iterable[dict[str, dict[str, object]]]", message.get("tool_calls") or ())
+        for nth, call in enumerate(calls):
+            arguments = call["function"]["arguments"]
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            name = json.dumps(call["function"]["name"], ensure_ascii=False)
+            body = f'\n{{"name": {name}, "arguments": {text or "{}"}}}\n'
+            ids += [*(self._text("\n") if content or nth else ()), self._call, *self._text(body), self._call_end]
+        return ids
+
+    def _thought(self, text: str) -> list[int]:
+        return [self._think, *self._text(f"\n{text}\n"), self._think_end, *self._text("\n\n")]
+
+    def _block(self, role: str, content: str) -> list[int]:
+        return [self._start, *self._text(f"{role}\n{content}"), *self._closing()]
+
+    def _opener(self, role: str) -> list[int]:
+        return [self._start, *self._text(f"{role}\n")]
+
+    def _closing(self) -> list[int]:
+        return [self._end, *self._text("\n")]
+
+    def _decode(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids)
+
+    @staticmethod
+    def _ends_inside(ids: Sequence[int], opened: int, closed: int) -> bool:
+        last = next((token_id for token_id in reversed(ids) if token_id in (opened, closed)), None)
+        return last == opened
+
+    def _end_of_call(self, ids: list[int], start: int) -> int:
+        """Behind the closing marker of the call that starts at `start`; before the next call if that comes first."""
+        close, following = _find(ids, self._call_end, start), _find(ids, self._call, start + 1)
+        return close + 1 if close < following else following
+
+    def _parsed_call(self, ids: list[int], start: int, end: int) -> DemoCall:
+        span, raw = (start, end), self._decode(ids[start:end])
+        if ids[end - 1] != self._call_end:
+            return DemoCall(raw, span, "unclosed_block")
+        try:
+            call = json.loads(
+                self._decode(ids[start + 1 : end - 1]), object_pairs_hook=_unique, parse_constant=_no_number
+            )
+        except (ValueError, RecursionError):
+            return DemoCall(raw, span, "invalid_json")
+        match call:
+            case {"name": str(name), "arguments": dict(arguments)} if name:
+                return DemoCall(raw, span, "ok", name, arguments)
+            case {"name": str(name)} if name:
+                return DemoCall(raw, span, "malformed_structure", name)
+            case dict():
+                return DemoCall(raw, span, "missing_name")
+        return DemoCall(raw, span, "malformed_structure")
+
+
+def _content(message: MessageDict) -> str:
+    content = message.get("content")
+    if not isinstance(content, str | None):
+        raise ValueError(f"content must be text, not {type(content).__name__}")  # noqa: TRY004  # an ill value
+    return content or ""
+
+
+def _find(ids: Sequence[int], token_id: int, start: int) -> int:
+    """The first place of an id from `start` on; the end when there is none."""
+    return next((at for at in range(start, len(ids)) if ids[at] == token_id), len(ids))
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("duplicate key")
+    return dict(pairs)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
