@@ -1,7 +1,6 @@
 """What a trainer does to an engine while it runs: pause, resume, abort, name new weights."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -99,11 +98,12 @@ class Run:
     """How many were not, and had to be computed; none when it never got its place."""
     aborted: bool = False
     _last_word: bool = False
-    _at: float = 0.0
     _scope: asyncio.Timeout | None = field(default=None)
 
     def abort(self, *, last_word: bool = False) -> None:
         """End it wherever it is. With `last_word` the token being sampled still goes out, as in a pause of vLLM."""
+        if self.aborted:
+            return
         self.aborted, self._last_word = True, last_word
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())
@@ -142,11 +142,12 @@ class Run:
         """The tokens as a stream groups them: the first of each output alone, then as many as an event should hold.
         The flag marks the last of an output, which may be empty: an engine that says nothing still says why.
         """
-        self._at = time.monotonic() + self.pace.first_token_s + self.pace.prefill_s * self.prefilled
+        wait_s = self.pace.first_token_s + self.pace.prefill_s * self.prefilled
         active = [output for output in self.outputs if output.left or output.finish]
         while active:
             size = self._size(active[0])
-            await self._hold(min(size, active[0].left))
+            await self._hold(wait_s + self.pace.token_s * min(size, active[0].left))
+            wait_s = 0.0
             for output in active:
                 count = (1 if self._last_word and output.sent else 0) if self.aborted else size
                 tokens = output.take(count, self.control.version)
@@ -167,10 +168,7 @@ class Run:
             return self.request.interval if output.sent else 1
         return 1 if self.pace.token_s else output.left
 
-    async def _hold(self, count: int) -> None:
-        """Take the time of `count` tokens, and wait while the engine is frozen."""
-        self._at += self.pace.token_s * count
-        await self.unless_aborted(partial(asyncio.sleep, max(0.0, self._at - time.monotonic())))
-        if not self.control.stepping.is_set():
-            await self.unless_aborted(self.control.stepping.wait)
-            self._at = time.monotonic()
+    async def _hold(self, wait_s: float) -> None:
+        """Let time pass, and wait while the engine is frozen. An engine that is late does not hurry afterwards."""
+        await self.unless_aborted(partial(asyncio.sleep, wait_s))
+        await self.unless_aborted(self.control.stepping.wait)
