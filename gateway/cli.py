@@ -163,8 +163,7 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     address = knobs.pop("host"), knobs.pop("port")
     try:
         app = command.build(**knobs)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_until_stopped(command.serve(app, *address, _announce)))
+        uvloop.run(_until_stopped(command.serve(app, *address, _announce)))
     except (OSError, ValueError) as error:
         print(f"gateway sim: {error}", file=sys.stderr)
         sys.exit(2)

@@ -18,7 +18,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     model: str
-    """Where the tokenizer is found: a local folder or a hub id."""
+    """Where the tokenizer is found: a local folder, a hub id, or rollout-gateway/demo for the one that comes along."""
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
     engine: Annotated[tuple[Url, ...], NoDecode] = ()

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -21,12 +20,11 @@ from gateway.demo.evidence import Line, faults_of, faults_of_engine, lines_of
 from gateway.demo.table import show
 from gateway.edge import log
 from gateway.errors import ConfigError
-from gateway.render.demo import MODEL_NAME
+from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from gateway.settings import load_settings
 from gateway.sim import JOURNAL, create_sim
 
-TOKENIZER = Path(__file__).parent.parent / "sim" / "tokenizer"
 RANKS = 2
 """Data-parallel ranks of the simulated engine."""
 
@@ -46,7 +44,7 @@ def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
         raise ConfigError(f"demo needs {error.name}: pip install 'rollout-gateway[demo]'") from None
     if (engine is None) != (model is None):
         raise ConfigError("demo: --engine and --model belong together: a vLLM, and the tokenizer of what it serves")
-    model, model_name = (str(TOKENIZER), MODEL_NAME) if model is None else (model, model_name)
+    model, model_name = (MODEL_NAME, MODEL_NAME) if model is None else (model, model_name)
     lines: list[Line] = []
     try:
         lines, broken = asyncio.run(_demo(engine, model, model_name))
@@ -60,7 +58,7 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
     tokenizer: Any = load_tokenizer(model, model_name or model)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
-    sim = None if engine else create_sim(ranks=RANKS, tokenizer=TOKENIZER)
+    sim = None if engine else create_sim(ranks=RANKS, tokenizer=FOLDER)
     async with _served(sim) if sim else nullcontext(engine) as engine_url:
         plain = {
             "renderer": "auto",

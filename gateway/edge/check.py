@@ -119,7 +119,8 @@ async def check_engine(
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     reused: list[object] = []
     async with aiohttp.ClientSession(timeout=limits, headers=headers, trace_configs=[_trace(reused)]) as http:
-        probe = _Probe(http, url.rstrip("/"), list(prompt) or [0], reused)
+        base, _, ranks = url.partition("#dp=")
+        probe = _Probe(http, base.rstrip("/"), int(ranks or 1), list(prompt) or [0], reused)
         try:
             await probe.run(names)
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
@@ -135,6 +136,7 @@ class _Probe:
 
     http: aiohttp.ClientSession
     url: str
+    ranks: int
     prompt: list[int]
     reused: list[object]
     """Grows whenever a request goes over a connection that was used before."""
@@ -227,8 +229,10 @@ class _Probe:
             status = response.status
         refused = re.search(r"out of range(?: \[0, (\d+)\))?", text)  # may come as an event inside a 200
         if refused or status == 400:
-            count = f"; ranks here: {refused[1]}" if refused and refused[1] else ""
-            self.add("ranks", "ok", f"X-data-parallel-rank is honoured{count}")
+            count = int(refused[1]) if refused and refused[1] else self.ranks
+            remedy = "" if count == self.ranks else f"write --engine '{self.url}#dp={count}', to use them all"
+            finding = f"X-data-parallel-rank is honoured; ranks here: {count}, used: {self.ranks}"
+            self.add("ranks", "warn" if remedy else "ok", finding, remedy)
         elif status == 200:
             old = self.version is not None and self.version < _RANK_SINCE
             why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""

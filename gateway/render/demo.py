@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from gateway.core.types import JsonObject
@@ -17,6 +18,9 @@ from gateway.errors import BadRequest
 from gateway.render.protocol import MessageDict, MessageDicts, ParsedCall, Tokenizer
 
 MODEL_NAME = "rollout-gateway/demo"
+"""The name of the model that comes with the package, and its path as far as ``--model`` goes."""
+FOLDER = Path(__file__).parent.parent / "sim" / "tokenizer"
+"""Where its tokenizer is."""
 THINKING_RETENTION = "all"
 """The template keeps the reasoning of every turn, so each prompt can extend the one before."""
 

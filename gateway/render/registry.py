@@ -44,12 +44,15 @@ class Renderers:
 
 
 def load_tokenizer(path: str, name: str) -> Tokenizer:
-    """The tokenizer found at `path` (a folder or a hub id), called `name`, by which renderers are matched."""
+    """The tokenizer found at `path` (a folder or a hub id), called `name`, by which renderers are matched.
+
+    The path ``rollout-gateway/demo`` is the folder that comes with the package.
+    """
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(path))
+        tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(demo.FOLDER if path == demo.MODEL_NAME else path))
         if tokenizer.decode(tokenizer.encode(_SAMPLE, add_special_tokens=False)) != _SAMPLE:
             raise ValueError("it does not spell, as if its vocabulary was missing")
     except Exception as error:  # noqa: BLE001  # tokenizers raises bare ones

@@ -13,8 +13,9 @@ from tests.edge.house import HELLO, House, Json
 PATH = "/sessions/s/v1/chat/completions"
 NEST = 100_000
 BOMB_BYTES = 256 << 20
-SLACK_S = 0.25
-"""CPU time beyond a normal call and the parse of the body: half of what filling the context costs."""
+SLACK_S = 1.0
+"""CPU time beyond a normal call and the parse of the body; coverage makes ours cost three times what it does. What
+these requests cost before they were bounded was two seconds to a minute."""
 
 
 def asks(**fields: object) -> bytes:

@@ -279,7 +279,7 @@ async def test_text_that_cannot_fit_is_refused_before_it_is_tokenized(open_house
 
 async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house: OpenHouse, words: Words) -> None:
     """The rank whose cache holds the prefix takes every turn; other sessions go elsewhere."""
-    house = await open_house(ranks=2)
+    house = await open_house(sim={"ranks": 2}, ranks=2)
     for session in ("s0", "s1", "s2", "s3"):
         messages = [*HELLO]
         for _ in range(3):

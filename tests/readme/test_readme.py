@@ -1,0 +1,115 @@
+"""The README's commands do what it says, as they stand there but for ports and the model that needs a GPU."""
+
+import json
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", README, re.DOTALL)
+PYTHON = [text for language, text in BLOCKS if language == "python"]
+COMMANDS = [line.strip() for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
+
+
+def command(start: str) -> str:
+    """The README's one command that starts so."""
+    (found,) = [line for line in COMMANDS if line.startswith(start)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def ports() -> dict[str, str]:
+    """Free ports in the place of the README's."""
+    free = {}
+    for port in ("8000", "8080"):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            free[port] = str(taken.getsockname()[1])
+    return free
+
+
+def moved(text: str, ports: dict[str, str]) -> str:
+    """`text` with the ports, the environment and the model of this run."""
+    for port, free in ports.items():
+        text = text.replace(port, free)
+    text = text.replace(".venv/bin/gateway", f"{sys.executable} -m gateway")
+    return text.replace("Qwen/Qwen3-8B", "rollout-gateway/demo")
+
+
+def started(line: str) -> subprocess.Popen[str]:
+    """A server of the README, ready."""
+    words = shlex.split(line.removesuffix("&"))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["event"] == "ready"
+    return process
+
+
+@pytest.fixture(scope="module")
+def gateway(ports: dict[str, str]) -> Iterator[str]:
+    """The README's simulated engine and gateway; gives the gateway's address."""
+    sim = started(moved(command(".venv/bin/gateway sim"), ports))
+    serve = started(moved(command(".venv/bin/gateway serve"), ports).replace("&", f"--port {ports['8080']}"))
+    yield f"http://127.0.0.1:{ports['8080']}"
+    for process in (serve, sim):
+        process.terminate()
+        process.wait(10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_every_make_target_is_there():
+    """What the README tells to make can be made."""
+    targets = {line.split()[1] for line in COMMANDS if line.startswith("make ")}
+    makefile = (ROOT / "Makefile").read_text()
+
+    assert {"demo", "check", "test-vllm"} == targets
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports: dict[str, str]):
+    """The agent's lines make one row of bridged turns, and the trainer's command reads it."""
+    subprocess.run([sys.executable, "-c", moved(PYTHON[0], ports)], check=True, timeout=60)
+    read = subprocess.run(shlex.split(moved(command("curl"), ports)), check=True, capture_output=True, timeout=60)
+    (row,) = json.loads(read.stdout)["data"]
+
+    assert len(row["token_ids"]) == len(row["loss_mask"]) == len(row["logprobs"])
+    assert ["rendered", "bridged", "bridged"] == [turn["how"] for turn in row["turns"]]
+    assert sum(turn["completion_tokens"] for turn in row["turns"]) == sum(row["loss_mask"])
+
+
+def test_the_operators_commands_work(gateway: str, ports: dict[str, str]):
+    """The look beforehand finds nothing wrong, and `serve` takes the flags that stand there."""
+    look = shlex.split(moved(command("gateway check"), ports))
+    found = subprocess.run(
+        [sys.executable, "-m", *look], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert found.returncode == 0, found.stdout
+
+    serve = [sys.executable, "-m", *shlex.split(moved(command("gateway serve"), ports)), "--port", "0"]
+    process = started(shlex.join(serve))
+    process.terminate()
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+def test_a_gateway_in_a_process_of_ones_own_is_made_as_the_readme_says():
+    """The lines run as they stand."""
+    made: dict[str, object] = {}
+    exec(PYTHON[1], made)
+
+    assert "app" in made
+
+
+def test_the_gateway_answers_on_the_paths_that_the_readme_names(gateway: str):
+    """Health, readiness and metrics."""
+    for path in ("/health", "/ready", "/metrics"):
+        with urlopen(gateway + path, timeout=10) as answer:
+            assert answer.status == 200
