@@ -81,7 +81,11 @@ class Agents:
         """The same question again, and often the same answer."""
         if self.samples:
             again = rng.choice(self.samples)
-            same = {**again.answer, "calls": self.minted(again.answer["calls"])} if "calls" in again.answer else again.answer
+            same = (
+                {**again.answer, "calls": self.minted(again.answer["calls"])}
+                if "calls" in again.answer
+                else again.answer
+            )
             self.take(rng, again.asked, again.above, answer=same if rng.randrange(3) else None)
 
     def rewrite(self, rng: Random) -> None:
@@ -241,7 +245,9 @@ class Agents:
         return [{**c, "id": f"call_{n}", "own_id": o} for c, n, o in zip(calls, numbers, own, strict=True)]
 
 
-def message(said: Said, own_id: Callable[[str, str], str] = lambda _, known: known, *, sampled: bool = False) -> Message:
+def message(
+    said: Said, own_id: Callable[[str, str], str] = lambda _, known: known, *, sampled: bool = False
+) -> Message:
     """A message in the ledger's type; its call ids are looked up with `own_id`."""
     calls = [
         ToolCall(own_id(c["id"], c["id"]), c["name"], c["arguments"], own_id=c["own_id"] if sampled else None)
