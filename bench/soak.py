@@ -1,4 +1,4 @@
-"""Many random turns through one process, each compared with the naive record: ``python bench/soak.py --turns 100000``.
+"""Many random turns through one process, each compared with the naive record: ``python -m bench.soak --turns 100000``.
 
 Sessions are of all sizes up to `--session` turns and are dropped when they are over, so that memory must
 stay level. Prints one line of figures; exit code 1 when an invariant broke, or memory grew with the turns.
@@ -8,6 +8,7 @@ import argparse
 import resource
 import sys
 import time
+import traceback
 from random import Random
 
 from tests.core.agents import Agents
@@ -60,9 +61,10 @@ def main() -> int:
     while turns < options.turns:
         try:
             turns += session(options.seed + sessions, options.session, options.turns - turns)
-        except AssertionError as error:
+        except AssertionError:
             breaks += 1
-            print(f"seed {options.seed + sessions}: {error}", file=sys.stderr)
+            print(f"invariant broken in the session of seed {options.seed + sessions}", file=sys.stderr)
+            traceback.print_exc(limit=-2)
             if breaks >= 10:
                 break
         sessions += 1

@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Any
 
-from tests.core.naive import Above, Said, plain
+from tests.core.naive import Above, Said
 
 ABOVE = [
     Above(),
@@ -85,9 +85,9 @@ def replayed(rng: Random, answer: Said) -> Said:
 
 
 def respelt(rng: Random, arguments: str) -> str:
-    """The same JSON in another spelling; text that is no plain JSON is left alone."""
+    """Arguments as a client's JSON writer spells them, which is sloppy about what is no plain JSON."""
     try:
-        value = plain(arguments)
+        value = json.loads(arguments or "{}")
     except ValueError:
         return arguments
     if rng.randrange(2):
@@ -101,6 +101,8 @@ def falsified(rng: Random, said: Said) -> Said:
         key = rng.choice(["id", "name", "arguments"])
         first, *others = said["calls"]
         return {**said, "calls": [{**first, key: "{}" if key == "arguments" else "forged"}, *others]}
+    if "answers" in said and rng.randrange(2):
+        return {**said, "answers": rng.choice(["forged", ""])}
     if "reasoning" in said and rng.randrange(2):
         return {**said, "reasoning": "forged"}
     return {**said, "content": said["content"] + "!"}
