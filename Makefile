@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo check fmt lint types imports test test-vllm serve clean
+.PHONY: help setup lock demo check check-deep fmt lint types imports soak test test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -38,10 +38,17 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports --no-cache
 
-test: setup ## the tests, with branch coverage of core/ at 100 % a file
+test: setup ## the tests; each file of core/ and wire/ wholly covered by its own
 	tests/vllm/environment.sh tokenizer
-	$(BIN)/coverage run -m pytest
-	$(BIN)/coverage report --include='gateway/core/*' --fail-under=100 --show-missing
+	$(BIN)/python -m tests.own_tests
+	$(BIN)/pytest
+
+check-deep: setup ## the property tests of core/ and wire/ at 5,000 examples each, one room a core
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire; wire=$$?; wait $$core && exit $$wire
+
+soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
+	$(BIN)/python -m bench.soak --turns 100000
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm

@@ -43,6 +43,7 @@ def like(message, **changes):
     ("recorded", "replayed", "kinds"),
     [
         (CALLS, CALLS, set()),
+        (Message("assistant", "x"), Message("assistant", "x"), set()),
         (CALLS, like(CALLS, content="Let me run it."), {"content_whitespace"}),
         (CALLS, like(CALLS, content="\n\n\n  Let me run it.  \n"), {"content_whitespace"}),
         (CALLS, like(CALLS, content=""), {"content_dropped"}),

@@ -3,11 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gateway.core.prompt import build_prompt
-from gateway.core.segments import rows
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
 from tests.core.toy import Talk, assistant, tool, user
@@ -320,59 +317,3 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
 
 def seal(pending, prompt, like, answer=None):
     return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0))
-
-
-MOVES = st.lists(
-    st.tuples(
-        st.sampled_from(["extend", "resample", "branch", "abort", "foreign", "edit", "tools", "decline", "truncate"]),
-        st.integers(0, 9),
-        st.sampled_from("abc"),
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(MOVES)
-def test_whatever_agents_do_every_sampled_id_is_trained_once_in_its_own_context(moves):
-    """Invariants 1, 3 and 4 over random sessions."""
-    talk = Talk()
-    seen = {}
-    for move, index, text in moves:
-        complete = [turn for turn in talk.ledger.turns if turn.status == "complete"]
-        base = complete[index % len(complete)] if complete else None
-        messages = heard(base) if base else []
-        talk.renderer.declines = move == "decline"
-        match move:
-            case "resample" if base:
-                messages = messages[:-1]
-            case "foreign":
-                messages = [*messages, user(text), assistant("theirs"), user(text)]
-            case "edit" if base:
-                messages = [user("edited"), *messages[1:], user(text)]
-            case _:
-                messages = [*messages, user(text)]
-        talk.take(
-            *messages,
-            answer=assistant(text),
-            status="aborted" if move == "abort" else "complete",
-            tools=TOOLS if move == "tools" else (),
-        )
-        turn = talk.ledger.turns[-1]
-        seen[turn.id] = turn.prompt_ids() + turn.completion.ids
-    exported = rows(talk.ledger.turns)
-    owned = [part.turn.id for row in exported for part in row.turns if part.trained]
-
-    assert sorted(owned) == sorted(turn.id for turn in talk.ledger.turns if turn.status == "complete")
-    for row in exported:
-        assert len(row.token_ids) == len(row.loss_mask) == len(row.logprobs)
-        sampled = {i for part in row.turns if part.trained for i in range(part.start, part.end)}
-        assert sampled == {i for i, mask in enumerate(row.loss_mask) if mask}
-        for part in row.turns:
-            assert seen[part.turn.id] == row.token_ids[: part.end]
-            assert part.turn.completion.logprobs == row.logprobs[part.start : part.end]
-
-
-def heard(turn):
-    """The history that a faithful client holds after `turn`."""
-    return [message for node in turn.branch() for message in (*node.new_messages, node.message)]
