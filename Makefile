@@ -41,7 +41,7 @@ imports: setup
 test: setup ## the tests; each file of core/ and wire/ wholly covered by its own
 	tests/vllm/environment.sh tokenizer
 	$(BIN)/python -m tests.own_tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2
 
 check-deep: setup ## the property tests of core/ and wire/ at 5,000 examples each, one room a core
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \

@@ -39,7 +39,7 @@ SAMPLED = st.lists(st.tuples(st.integers(0, 2**32 - 1), st.floats(-9998, 0, widt
 def histories(draw: st.DrawFn) -> list[Message]:
     """Messages of every role, as `decode` may return them."""
     asked = st.builds(Message, st.sampled_from(["system", "user"]), TEXT, name=st.none() | TEXT)
-    tool = st.builds(Message, st.just("tool"), TEXT, tool_call_id=st.none() | TEXT)
+    tool = st.builds(Message, st.just("tool"), TEXT, tool_call_id=TEXT)
     return draw(st.lists(asked | tool | answers(), min_size=1, max_size=4))
 
 
