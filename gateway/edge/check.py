@@ -18,7 +18,6 @@ import orjson
 from gateway.core.types import Message, TurnRequest
 from gateway.errors import ConfigError, GatewayError
 from gateway.render import registry
-from gateway.render.registry import Renderers
 from gateway.wire import generate
 from gateway.wire.sse import SSEDecoder
 
@@ -75,7 +74,7 @@ def check_model(
         prompt = translator.render([Message("user", "?")], ())
         found += [
             Finding("renderer", "ok", f"{spec}: {type(translator.renderer).__name__}"),
-            _bridge_finding(renderers, prompt, "warn" if bridgeless_ok else "fail"),
+            _bridge_finding(registry.bridged_roles(renderers), "warn" if bridgeless_ok else "fail"),
             Finding("thinking", "ok", _retention(translator.thinking_retention)),
         ]
     except (ConfigError, GatewayError) as error:
@@ -84,20 +83,12 @@ def check_model(
     return found, prompt
 
 
-def _bridge_finding(renderers: Renderers, prompt: list[int], never: Status) -> Finding:
-    """Which messages extend what was sampled; `never` is the status if none does."""
-    translator = renderers.get({})
-    answer = [*renderers.tokenizer.encode("ok", add_special_tokens=False), translator.stop_ids[0]]
-    known = prompt + answer
-
-    def bridges(message: Message) -> bool:
-        return (translator.bridge(prompt, answer, [message], ()) or [])[: len(known)] == known
-
-    user, tool = bridges(Message("user", "!")), bridges(Message("tool", "!", tool_call_id="call_0"))
-    if user and tool:
+def _bridge_finding(bridged: set[str], never: Status) -> Finding:
+    """Whether both kinds of messages extend what was sampled; `never` is the status if none does."""
+    if len(bridged) == 2:
         return Finding("bridge", "ok", "user and tool messages extend what was sampled")
-    if user or tool:
-        one, other = ("user", "tool") if user else ("tool", "user")
+    if bridged:
+        one, other = ("user", "tool") if "user" in bridged else ("tool", "user")
         drawback = f"{one} messages extend what was sampled; each {other} message starts a new row"
         return Finding("bridge", "warn", drawback, "--thinking-retention all bridges where the template allows it")
     drawback = "nothing extends what was sampled: every turn is rendered in full and is a row of its own"

@@ -128,9 +128,9 @@ def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
     return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION)
 
 
-def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
-    """Bridge a small conversation both ways that it can go on; refuse a renderer that can do neither."""
-    translator, name = renderers.get({}), renderers.tokenizer.name_or_path
+def bridged_roles(renderers: Renderers) -> set[str]:
+    """Which messages, ``user`` and ``tool``, extend what was sampled in a small conversation."""
+    translator = renderers.get({})
     prompt = translator.render([Message("user", "?")], ())
     answer = [*renderers.tokenizer.encode("ok", add_special_tokens=False), translator.stop_ids[0]]
     known = prompt + answer
@@ -138,9 +138,15 @@ def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
     def bridges(message: Message) -> bool:
         return (translator.bridge(prompt, answer, [message], ()) or [])[: len(known)] == known
 
-    if bridges(Message("user", "!")):
+    return {m.role for m in (Message("user", "!"), Message("tool", "!", tool_call_id="call_0")) if bridges(m)}
+
+
+def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
+    """Bridge a small conversation both ways that it can go on; refuse a renderer that can do neither."""
+    bridged, name = bridged_roles(renderers), renderers.tokenizer.name_or_path
+    if "user" in bridged:
         return []
-    if bridges(Message("tool", "!", tool_call_id="call_0")):
+    if bridged:
         return [f"the renderer for {name!r} does not bridge user messages: each one starts a new row"]
     if bridgeless_ok:
         return [f"the renderer for {name!r} never bridges: every turn is rendered in full and is a row of its own"]
