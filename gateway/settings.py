@@ -58,8 +58,15 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:
         if not (self.insecure or self.agent_key or self.admin_key or _is_loopback(self.host)):
-            raise ValueError(f"host {self.host} is beyond loopback: set --agent-key and --admin-key, or --insecure")
+            raise ValueError(f"host {self.host} is beyond loopback: set --admin-key or --agent-key, or --insecure")
         return self
+
+
+_REASONS = {
+    "missing": "is required; see --help",
+    "string_pattern_mismatch": "must be like http://host:port, with #dp=N at its end for N data-parallel ranks",
+}
+"""Where pydantic's own words do not say what to do."""
 
 
 def load_settings(**flags: object) -> Settings:
@@ -73,7 +80,7 @@ def load_settings(**flags: object) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = "--" + "-".join(str(part).replace("_", "-") for part in first["loc"][:1])
-        reason = first["msg"].removeprefix("Value error, ").replace("Field required", "is required; see --help")
+        reason = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
         raise ConfigError(reason if name == "--" else f"{name}: {reason}") from None
 
 

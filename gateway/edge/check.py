@@ -221,9 +221,9 @@ class _Probe:
         refused = re.search(r"out of range(?: \[0, (\d+)\))?", text)  # may come as an event inside a 200
         if refused or status == 400:
             count = int(refused[1]) if refused and refused[1] else self.ranks
-            remedy = "" if count == self.ranks else f"write --engine '{self.url}#dp={count}', to use them all"
             finding = f"X-data-parallel-rank is honoured; ranks here: {count}, used: {self.ranks}"
-            self.add("ranks", "warn" if remedy else "ok", finding, remedy)
+            grade: Status = "ok" if count == self.ranks else "warn" if count > self.ranks else "fail"
+            self.add("ranks", grade, finding, "" if grade == "ok" else f"write --engine '{self.url}#dp={count}'")
         elif status == 200:
             old = self.version is not None and self.version < _RANK_SINCE
             why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""

@@ -120,7 +120,8 @@ class Engine:
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
             self.max_model_len = None
-            raise EngineUnavailable(f"the engine at {self.url} dropped the call: {error!r:.200}") from error
+            reason = str(error) or type(error).__name__
+            raise EngineUnavailable(f"the engine at {self.url} dropped the call: {reason:.200}") from error
 
 
 def _trace() -> aiohttp.TraceConfig:

@@ -9,6 +9,7 @@ import importlib
 import os
 from collections.abc import Callable
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import cast
 
 import orjson
@@ -51,6 +52,8 @@ def load_tokenizer(path: str, name: str) -> Tokenizer:
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     from transformers import AutoTokenizer
 
+    if path.startswith(("/", ".")) and not Path(path).is_dir():
+        raise ConfigError(f"--model {path}: there is no such folder")
     try:
         tokenizer = cast(Tokenizer, AutoTokenizer.from_pretrained(demo.FOLDER if path == demo.MODEL_NAME else path))
         if tokenizer.decode(tokenizer.encode(_SAMPLE, add_special_tokens=False)) != _SAMPLE:

@@ -64,6 +64,8 @@ def _refuse_what_is_not_offered(fields: Fields) -> None:
     kind = fields.mapping("response_format").get("type", "text")
     if kind != "text":
         raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
+    if fields.flag("logprobs"):
+        raise fields.error("logprobs", "are not offered in chat answers yet: the session's rows have them")
     if fields.raw("tool_choice") not in (None, "auto", "none"):
         raise fields.error("tool_choice", 'other than "auto" or "none" is not offered yet')
 

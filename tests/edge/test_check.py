@@ -144,6 +144,14 @@ async def test_ranks_that_are_not_used_are_named() -> None:
     assert "#dp=2" in found.remedy
 
 
+async def test_ranks_that_are_not_there_are_a_failure() -> None:
+    """Each session that is sent to one of them would be refused, and stay there."""
+    found = (await findings(engine(), ranks=3))["ranks"]
+
+    assert found.status == "fail"
+    assert "#dp=2" in found.remedy
+
+
 async def test_an_engine_that_wants_a_key_says_which_flag() -> None:
     """And is not mistaken for something else."""
 
