@@ -138,7 +138,7 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     model: Annotated[
         str | None, typer.Option(help="folder with a tokenizer.json (default: the one that comes along)")
     ] = None,
-    model_name: Annotated[str, typer.Option(help="name of the model it serves")] = "sim",
+    model_name: Annotated[str | None, typer.Option(help="name of the model it serves (default: as --model)")] = None,
     version: Annotated[str, typer.Option(help="the vLLM release it stands for, 0.20 to 0.32")] = "0.32.0",
     max_model_len: Annotated[int, typer.Option(help="tokens of prompt and output together")] = 40960,
     ranks: Annotated[int, typer.Option(help="data-parallel ranks")] = 1,

@@ -13,13 +13,16 @@ DEMO_TOKENIZER = Path(__file__).parent / "tokenizer"
 """The tokenizer that comes with the sim, where it does."""
 
 
-def build(model: str | None, model_name: str, **knobs: Any) -> web.Application:
+def build(model: str | None, model_name: str | None, **knobs: Any) -> web.Application:
     """A sim as its flags say it: `model` is the tokenizer's folder, by default the one that comes along, if any.
+
+    It serves the model under `model_name`, else under its folder or, for the one that comes along, its own name.
 
     The other `knobs` are those of `create_sim`, as is what it raises.
     """
     comes_along = DEMO_TOKENIZER if (DEMO_TOKENIZER / "tokenizer.json").is_file() else None
-    return create_sim(model=model_name, tokenizer=model or comes_along, **knobs)
+    name = model_name or model or "rollout-gateway/demo"
+    return create_sim(model=name, tokenizer=model or comes_along, **knobs)
 
 
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[str], None]) -> None:
