@@ -103,8 +103,8 @@ _JSON = inspect.Parameter(
     annotation=Annotated[bool, typer.Option("--json", help="Print a list of {check, status, finding, remedy}.")],
 )
 _FLAGS = [_flag(name) for name in Settings.model_fields]
-serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]
-check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]
+serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  # typer reads it
+check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
 

@@ -29,8 +29,8 @@ class Settings(BaseSettings):
     renderer: str = "auto"
     """``auto``, ``prime``, ``demo`` or ``module:factory``, a function that takes the tokenizer."""
     thinking_retention: Literal["all", "tool_cycle", "template"] = "all"
-    """Which reasoning of earlier turns stays in the prompt: `all` that was sampled, that of the running
-    `tool_cycle`, or what the model's own `template` keeps."""
+    """Which reasoning of earlier turns stays in bridged prompts: `all` that was sampled, that of the running
+    `tool_cycle`, or what the model's own `template` keeps. A full render always does as the template."""
     allow_bridgeless: bool = False
     """Accept a renderer that can never bridge, so that every turn is rendered in full."""
     store: Literal["memory"] = "memory"
@@ -76,7 +76,7 @@ def load_settings(**flags: object) -> Settings:
         ConfigError: a setting is missing or ill.
     """
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]
+        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]  # it checks
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = "--" + "-".join(str(part).replace("_", "-") for part in first["loc"][:1])

@@ -137,7 +137,8 @@ class Ledger:
         alike = [match for match in matched if len(match.differences) == fewest]
         if len(alike) == 1:
             return alike[0]
-        latest = max(alike, key=lambda match: self._turns.index(match.turn) if match.turn else -1)
+        order: dict[Turn | None, int] = {turn: number for number, turn in enumerate(self._turns)}
+        latest = max(alike, key=lambda match: order[match.turn])
         return replace(latest, differences=latest.differences | {"ambiguous_sibling"})
 
     def _add(self, turn: Turn) -> None:

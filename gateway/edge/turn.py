@@ -77,10 +77,11 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
     collector = Collector()
-    origin = Origin("", 0)
+    origin, pin = Origin("", 0), session.pin
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             origin = Origin(rank.engine.url, rank.number, _retention(translator, pending, prompt))
+            pin = rank.name
             await _sample(call, prompt, translator, rank, collector)
         whole = collector.completion()
         completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
@@ -95,6 +96,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     call.sealed = True
     turn = pending.seal(call.turn_id, prompt, completion, answer, origin)
     await _record(call, session, deps, pending, turn)
+    session.pin = pin
     return turn
 
 
@@ -140,7 +142,5 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     """Durable first, then visible."""
     await deps.store.put(session.id, turn)
     pending.commit(turn)
-    if turn.status == "complete":
-        session.pin = f"{turn.origin.engine}#{turn.origin.rank}"
     deps.metrics.count(turn)
     log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))

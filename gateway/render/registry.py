@@ -95,7 +95,7 @@ def _maker(spec: str, tokenizer: Tokenizer, given: Renderer | None, retention: s
     if spec not in ("auto", "prime"):
         raise ConfigError(f"--renderer {spec}: must be auto, prime, demo or module:factory")
     kept, own = (_prime(tokenizer, policy, {}).thinking_retention for policy in (retention, None))
-    note = f"thinking_retention {kept!r}: prompts keep reasoning that the template of {name!r} ({own!r}) would strip"
+    note = f"thinking_retention {kept!r}: bridges keep reasoning that the template of {name!r} ({own!r}) would strip"
     return partial(_prime, tokenizer, retention), [note] if kept != own else []
 
 

@@ -20,9 +20,9 @@ _MESSAGE_TOKENS = 2
 
 
 def outgrows(request: TurnRequest, window: int, tokenizer: Tokenizer) -> bool:
-    """Whether the prompt of `request` certainly has more than `window` tokens.
+    """Whether the prompt of `request` has more than `window` tokens, as far as its texts, calls and tools tell.
 
-    Counted are texts, calls and tools; earlier reasoning is not, since many templates leave it out.
+    Earlier reasoning is not counted, since many templates leave it out.
     """
     room = window - _MESSAGE_TOKENS * len(request.messages)
     if room < 0:

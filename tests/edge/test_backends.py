@@ -180,7 +180,7 @@ async def test_an_engine_that_dies_is_replaced_by_another(open_house: OpenHouse,
 
     assert statuses[-1] == 200
     assert set(statuses) <= {200, 503}
-    sampled = len(one[JOURNAL].entries[0].body["token_ids"]), words.said("Hi.")  # type: ignore[arg-type]
+    sampled = len(one[JOURNAL].entries[0].body["token_ids"]), words.said("Hi.")  # type: ignore[arg-type]  # JSON, a list
     ids = two[JOURNAL].entries[-1].body["token_ids"]
     assert isinstance(ids, list)
     assert ids[sampled[0] :][: len(sampled[1])] == sampled[1]

@@ -33,7 +33,7 @@ class Bench:
     async def take(self, text: str, *said: str) -> None:
         """Take a turn: the model says `text` after what was said before, in turns."""
         roles = ("user", "assistant")
-        messages = tuple(Message(roles[at % 2], content) for at, content in enumerate(said or ("Hello?",)))  # type: ignore[arg-type]
+        messages = tuple(Message(roles[at % 2], content) for at, content in enumerate(said or ("Hello?",)))  # type: ignore[arg-type]  # roles
         sampling = Sampling(extra_args={"script": self.words.said(text)}, stop=("STOP",))
         call = TurnCall(self.session.id, TurnRequest(messages, sampling=sampling), f"t{len(self.store.turns)}", "r")
         await take_turn(call, self.session, self.deps)

@@ -86,5 +86,5 @@ def failing_factory(tokenizer):
 def endless_factory(tokenizer):
     """A renderer without a stop id."""
     renderer = PlainRenderer()
-    renderer.get_stop_token_ids = list  # type: ignore[method-assign]
+    renderer.get_stop_token_ids = list  # type: ignore[method-assign]  # it misbehaves on purpose
     return renderer

@@ -129,7 +129,7 @@ def test_tools_and_prompt_are_passed_to_a_parser_that_takes_them():
     assert [([5], [dict(TOOLS[0])], [1])] == renderer.seen
 
 
-@pytest.mark.parametrize("result", [None, 5, "text", b"text", [], Holder(["x"]), [1, -1], [1.5], [1 << 40]])  # type: ignore[list-item]
+@pytest.mark.parametrize("result", [None, 5, "text", b"text", [], Holder(["x"]), [1, -1], [1.5], [1 << 40]])  # type: ignore[list-item]  # no ids
 def test_a_result_that_is_no_list_of_ids_is_the_renderers_fault(result):
     """Refused here, so that nothing else has to ask."""
 
@@ -183,11 +183,11 @@ def test_stop_ids_that_are_none_are_the_renderers_fault(stops):
         None,
         {"content": "x"},
         Response(5),  # type: ignore[arg-type]  # as a careless renderer might
-        Response("x", 7),  # type: ignore[arg-type]
-        Response(["x"]),  # type: ignore[arg-type]
+        Response("x", 7),  # type: ignore[arg-type]  # likewise
+        Response(["x"]),  # type: ignore[arg-type]  # likewise
         Response("\ud800"),
         Response("x", "\ud800"),
-        Response("x", tool_calls=[{"name": "f"}]),  # type: ignore[list-item]
+        Response("x", tool_calls=[{"name": "f"}]),  # type: ignore[list-item]  # likewise
         Response("x", tool_calls=[Call("\ud800", {})]),
     ],
 )
