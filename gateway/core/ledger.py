@@ -50,6 +50,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._turns: list[Turn] = []
+        self._delivered: dict[Turn, bool] = {}
         self._anchors: dict[tuple[Root, Turn | None], _Anchor] = {}
         self._said: set[bytes] = set()
         # The gists of our answers.
@@ -60,6 +61,26 @@ class Ledger:
     def turns(self) -> Sequence[Turn]:
         """All turns, oldest first, aborted ones included. The list grows at its end, and not otherwise."""
         return self._turns
+
+    def note_delivery(self, turn: Turn, *, delivered: bool) -> None:
+        """Whether the answer reached its client, as far as the socket tells; the latest word counts."""
+        self._delivered[turn] = delivered
+
+    def was_delivered(self, turn: Turn) -> bool | None:
+        """The latest word on a turn's delivery; ``None`` when nothing is known yet."""
+        return self._delivered.get(turn)
+
+    def known_turns(self, messages: Messages) -> tuple[int, int]:
+        """How well a history is known here, whatever stands above it: the deepest path of our own turns that it
+        continues, as the number of its turns, and how many of their calls came back under our ids."""
+        _, rest = split_system(messages)
+        best = (0, 0)
+        for root in {root for root, turn in self._anchors if turn is None}:
+            turn = self._match(root, rest).turn
+            path = turn.branch() if turn else []
+            calls = sum(len(turn.message.tool_calls) for turn in path)
+            best = max(best, (len(path), calls))
+        return best
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
@@ -216,6 +237,7 @@ class PendingTurn:
             differences=self.differences,
             flags=answer.flags,
             origin=origin,
+            labels=self.request.labels,
         )
 
     def commit(self, turn: Turn) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gateway.core.canon import Root
-from gateway.core.types import Completion, FinishReason, Message, Origin, Status, token_ids
+from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,7 @@ class Turn:
     flags: tuple[str, ...]
     """What was odd about the answer, such as a malformed tool call."""
     origin: Origin
+    labels: Labels
 
     @property
     def status(self) -> Status:

@@ -107,6 +107,16 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Labels:
+    """What a harness says about a turn beside its messages."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Names and values, such as the id of the sub-agent that asked."""
+    train: bool = True
+    """Whether the turn is to be trained on; its tokens are context otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     """What an agent asked for, whatever dialect it spoke."""
 
@@ -118,6 +128,9 @@ class TurnRequest:
     priority: int | None = None
     cache_salt: str | None = None
     return_token_ids: bool = False
+    n: int = 1
+    """How many answers; each is a turn of its own, a sibling of the others."""
+    labels: Labels = field(default_factory=Labels)
     session_hint: str | None = None
     """A session id found in the body; the path and the header come first."""
 

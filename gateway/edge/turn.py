@@ -140,7 +140,7 @@ def _read(translator: Translator, prompt: Prompt, whole: Completion, request: Tu
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
     """Durable first, then visible."""
-    await deps.store.put(session.id, turn)
+    await deps.store.put(session.id, [turn])
     pending.commit(turn)
     deps.metrics.count(turn)
     log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))

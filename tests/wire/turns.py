@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.core.canon import Root
 from gateway.core.turn import Turn
-from gateway.core.types import Completion, FinishReason, Message, Origin, VersionSpan, float32s, token_ids
+from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, VersionSpan, float32s, token_ids
 
 
 def completion(*ids: int, finish: FinishReason = FinishReason.STOP) -> Completion:
@@ -26,6 +26,7 @@ def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = Non
         "differences": frozenset(),
         "flags": (),
         "origin": Origin("http://engine-0:8000", 0),
+        "labels": Labels(),
     }
     return Turn(
         id=turn_id, parent=base, base=base, message=answer or Message("assistant", "hi"), **{**values, **fields}
