@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -12,15 +12,16 @@ from typing import TypeVar
 import structlog
 from aiohttp import web
 
-from gateway.core.segments import rows
+from gateway.core.fate import fates
+from gateway.core.segments import Rows
 from gateway.core.turn import Turn
-from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.sessions import Session, Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
 from gateway.wire.dialect import Dialect
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, turn_object
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, told_turn
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -107,19 +108,17 @@ class Server:
         """One turn in OpenAI's chat dialect."""
         return await self._take(request, chat)
 
-    async def trajectories(self, request: web.Request) -> web.Response:
+    async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
-        encode = partial(row_object, request.match_info["sid"])
-        return await self._page(request, PAGE_ROWS, rows, encode)
+        session = self.sessions.get(request.match_info["sid"])
+        encode = partial(row_object, {"session_id": session.id}, fates(session.ledger))
+        return await _written(request, _page(request, session, PAGE_ROWS, Rows, encode))
 
-    async def turns(self, request: web.Request) -> web.Response:
+    async def turns(self, request: web.Request) -> web.StreamResponse:
         """The session's turns, oldest first."""
-        return await self._page(request, PAGE_TURNS, list, turn_object)
-
-    async def _page(self, request: web.Request, size: int, select: Select[T], encode: Encode[T]) -> web.Response:
-        turns, cursor = self.sessions.get(request.match_info["sid"]).ledger.turns, request.query.get("cursor")
-        # In a thread: long contexts take a second to write down.
-        return _json(await asyncio.to_thread(encode_page, turns, cursor, size, select, encode))
+        session = self.sessions.get(request.match_info["sid"])
+        encode = partial(told_turn, fates(session.ledger))
+        return await _written(request, _page(request, session, PAGE_TURNS, list, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         _refuse_other_media(request)
@@ -181,6 +180,21 @@ async def _last_word(request: web.Request, refusal: web.Response) -> web.Respons
     await asyncio.sleep(_FAREWELL_S)
     request.protocol.force_close()
     return refusal
+
+
+def _page(request: web.Request, session: Session, size: int, select: Select[T], encode: Encode[T]) -> Iterator[bytes]:
+    return encode_page(session.ledger.turns, request.query.get("cursor"), size, select, encode)
+
+
+async def _written(request: web.Request, page: Iterator[bytes]) -> web.StreamResponse:
+    """Answer with `page`, which is made piece by piece and in a thread: one row of a long context takes a second."""
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    await response.prepare(request)
+    while (piece := await asyncio.to_thread(next, page, None)) is not None:
+        await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 def _refuse_other_media(request: web.Request) -> None:
