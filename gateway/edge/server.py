@@ -4,8 +4,8 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from aiohttp import web
 
 from gateway.core.segments import rows
 from gateway.core.turn import Turn
+from gateway.edge.labels import labels_of
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
@@ -21,6 +22,7 @@ from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauth
 from gateway.wire import chat
 from gateway.wire.dialect import Dialect
 from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, turn_object
+from gateway.wire.noise import Noise
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -65,11 +67,13 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys) -> None:
+    def __init__(self, deps: Deps, keys: Keys, *, noise: Noise, tag_headers: Sequence[str]) -> None:
         self.deps = deps
         self.sessions = Sessions()
         self.tasks = WaitedTasks()
         self._keys = keys
+        self._noise = noise
+        self._tag_headers = tag_headers
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -124,8 +128,9 @@ class Server:
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         _refuse_other_media(request)
         body = await request.read()
-        decode = partial(dialect.decode, body)
+        decode = partial(dialect.decode, body, self._noise)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
+        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         session_id = checked_session_id(named or _new_id("s"))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
