@@ -130,9 +130,9 @@ class Server:
         body = await request.read()
         decode = partial(dialect.decode, body, self._noise)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
-        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         session_id = checked_session_id(named or _new_id("s"))
+        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
         call = TurnCall(session_id, asked, _new_id("turn"), request_id)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
