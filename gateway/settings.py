@@ -26,7 +26,19 @@ _TAG_HEADERS = (
 )
 """What coding agents say about a call: who asks, for whom, and in which window."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
-_KEY_WORDS = {"auth", "authorization", "cookie", "credential", "key", "apikey", "password", "secret", "token"}
+_KEY_WORDS = {
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "key",
+    "apikey",
+    "jwt",
+    "password",
+    "secret",
+    "token",
+}
 _TOOL_FIELDS = {"type", "function", "name", "description", "parameters"}
 
 
@@ -100,7 +112,7 @@ class Settings(BaseSettings):
         for name in headers:
             if not _HEADER.fullmatch(name):
                 raise ValueError(f"{name!r} is no name of a header of at most 64 characters")
-            if _KEY_WORDS.intersection(re.split("[-_.]", name.lower())):
+            if any(word.removesuffix("s") in _KEY_WORDS for word in re.split("[-_.]", name.lower())):
                 raise ValueError(f"{name} may carry a key, and tags are shown: say it with x-gateway-tag instead")
         return tuple(name.lower() for name in headers)
 

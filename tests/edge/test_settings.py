@@ -107,7 +107,7 @@ def test_secrets_are_not_shown() -> None:
     "name",
     [
         *("Authorization", "proxy-authorization", "Cookie", "x-api-key", "X-Goog-Api-Key", "api_key", "apikey"),
-        *("x-auth", "x-litellm-key", "X-Auth-Token", "x-amz-security-token", "x-client-secret"),
+        *("x-auth", "x-litellm-key", "X-Auth-Token", "x-amz-security-token", "x-client-secrets"),
     ],
 )
 def test_a_header_that_carries_a_key_never_becomes_a_tag(name: str) -> None:
