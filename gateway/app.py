@@ -17,6 +17,7 @@ from gateway.errors import ConfigError
 from gateway.render import registry
 from gateway.render.protocol import Renderer
 from gateway.settings import Settings
+from gateway.wire.noise import Noise
 
 log = structlog.get_logger()
 
@@ -39,7 +40,9 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
-    server = Server(deps, Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value()))
+    keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
+    noise = Noise(settings.noise_prefix, settings.noise_key)
+    server = Server(deps, keys, noise=noise, tag_headers=settings.tag_header)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: server.tasks.drain())

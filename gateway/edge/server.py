@@ -4,8 +4,8 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from aiohttp import web
 from gateway.core.fate import fates
 from gateway.core.segments import Rows
 from gateway.core.turn import Turn
+from gateway.edge.labels import labels_of
 from gateway.edge.sessions import Session, Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
@@ -22,6 +23,7 @@ from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauth
 from gateway.wire import chat
 from gateway.wire.dialect import Dialect
 from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, told_turn
+from gateway.wire.noise import Noise
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -66,11 +68,13 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys) -> None:
+    def __init__(self, deps: Deps, keys: Keys, *, noise: Noise, tag_headers: Sequence[str]) -> None:
         self.deps = deps
         self.sessions = Sessions()
         self.tasks = WaitedTasks()
         self._keys = keys
+        self._noise = noise
+        self._tag_headers = tag_headers
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -123,10 +127,11 @@ class Server:
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         _refuse_other_media(request)
         body = await request.read()
-        decode = partial(dialect.decode, body)
+        decode = partial(dialect.decode, body, self._noise)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         session_id = checked_session_id(named or _new_id("s"))
+        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
         call = TurnCall(session_id, asked, _new_id("turn"), request_id)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)

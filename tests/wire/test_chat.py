@@ -14,6 +14,7 @@ from gateway import errors
 from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, Message, Sampling, ToolCall, TurnRequest
 from gateway.wire import chat
+from gateway.wire.noise import Noise
 from tests.wire.anything import JSON, mostly, objects
 from tests.wire.turns import completion, turn
 
@@ -241,6 +242,63 @@ def test_a_replayed_call_may_lack_its_id_and_its_arguments():
     """Position and name are left to tell it."""
     calls = [{"function": {"name": "a"}}, {"id": None, "function": {"name": "b"}}]
     assert (ToolCall("", "a", ""), ToolCall("", "b", "")) == message(role="assistant", tool_calls=calls).tool_calls
+
+
+BILLING = "x-anthropic-billing-header: cc_version=2.1.197.c40;"
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("noise", [BILLING, f"{BILLING}\n", [{"type": "text", "text": BILLING}]])
+def test_a_system_message_of_noise_alone_vanishes(role, noise):
+    """Wherever it stands."""
+    read = chat.decode(body({"role": role, "content": noise}, USER, {"role": role, "content": noise})).messages
+    assert (Message("user", "hello"),) == read
+
+
+def test_noise_before_the_instructions_is_left_out():
+    """As a part of its own, with or without a mark for the cache, and as lines of one text."""
+    marked = {"cache_control": {"type": "ephemeral"}}
+    parts = [{"type": "text", "text": BILLING, **marked}, {"type": "text", "text": "You help.", **marked}]
+    for content in (parts, f"{BILLING}\n\nYou help."):
+        assert Message("system", "You help.") == message(role="system", content=content)
+
+
+@pytest.mark.parametrize("content", [None, "", [], [{"type": "text", "text": ""}]])
+def test_a_system_message_that_says_nothing_is_no_noise(content):
+    """It stays, as the client sent it."""
+    assert Message("system", "") == message(role="system", content=content)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_only_system_text_can_be_noise(role):
+    """What a user or a model says is said."""
+    assert message(role=role, content=BILLING).content == BILLING
+
+
+def test_a_request_of_noise_alone_has_no_messages():
+    """And is refused as one, with the reason."""
+    error = refused(body({"role": "system", "content": BILLING}))
+    assert error.param == "messages"
+    assert "noise" in error.message
+
+
+def test_marks_for_the_cache_leave_tools_but_not_their_schemas():
+    """They move as a history grows, and would start a new lineage each time."""
+    marked = {"cache_control": {"type": "ephemeral"}}
+    schema = {"type": "object", "properties": marked}
+    read = chat.decode(body(tools=[{**tool(**marked, parameters=schema), **marked}])).tools
+    assert (tool(parameters=schema),) == read
+
+
+def test_what_noise_is_can_be_said():
+    """The operator's lists come in place of the usual ones."""
+    noise, raw = (
+        Noise(("Today",), ("strict",)),
+        body({"role": "system", "content": "Today"}, USER, tools=[tool(strict=True)]),
+    )
+    asked = chat.decode(raw, noise)
+    assert (asked.messages, asked.tools) == ((Message("user", "hello"),), (tool(),))
+    assert chat.decode(body({"role": "system", "content": BILLING}), noise).messages == (Message("system", BILLING),)
 
 
 # What is refused
