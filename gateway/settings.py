@@ -77,6 +77,9 @@ class Settings(BaseSettings):
     """Serve beyond loopback without a key."""
     max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     """Largest request body; long sessions re-send everything each turn."""
+    matching: Literal["strict", "canonical", "role_content"] = "canonical"
+    """What a client may have changed in an answer of ours that it sends back: nothing (`strict`), what is known to be
+    safe (`canonical`), or all but its text (`role_content`). Anything else makes a branch."""
     noise_prefix: Annotated[tuple[Text, ...], NoDecode] = USUAL_PREFIXES
     """How system text begins that is left out of every prompt, since it changes from turn to turn; repeatable, and a
     list with commas in the environment. Given, it replaces the default; empty, nothing is left out."""
