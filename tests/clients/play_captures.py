@@ -104,11 +104,13 @@ def history(request: Request) -> list[Json]:
         replayed = message
         if message.get("tool_call_id") in ids:
             replayed = message | {"tool_call_id": ids[message["tool_call_id"]]}
-        if message["role"] == "assistant":
+        if place in answers:
             try:
                 replayed = replayed_like(answers[place].sent, message, answers[place].ours)
-            except (KeyError, Untraceable) as what:
-                request.faults.append(f"message {what}" if isinstance(what, KeyError) else str(what))
+            except Untraceable as what:
+                request.faults.append(f"{what} written anew")
+        elif message["role"] == "assistant":
+            request.faults.append("an answer in another place")
         messages.append(replayed)
     return messages
 

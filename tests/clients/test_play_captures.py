@@ -35,7 +35,7 @@ async def test_each_turn_of_a_client_that_alters_spelling_is_bridged() -> None:
 async def test_a_client_that_writes_an_answer_anew_is_told_apart() -> None:
     """The turn after that extends the fork, in which the client's words are context."""
     (report,) = await play({"one": conversation({"role": "assistant", "content": "Hm. Calling look."})})
-    assert report.forked == {"history_edited; content": 1}
+    assert report.forked == {"history_edited; content written anew": 1}
     assert report.bridged == 1
 
 
