@@ -7,7 +7,7 @@ import orjson
 
 from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
-from gateway.errors import GatewayError, MultimodalUnsupported
+from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
 
@@ -205,6 +205,9 @@ def _encoded_call(call: ToolCall) -> dict[str, object]:
 
 
 def encode_error(error: GatewayError) -> bytes:
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's shape. An overflow of the context says so in OpenAI's words, with its code."""
+    message = error.message
+    if error.code == ContextLengthExceeded.code:  # some clients read the text only, each for words of its own
+        message = f"This model's maximum context length is exceeded ({error.code}): {message}"
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    return orjson.dumps({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": error.param, "code": error.code}})

@@ -644,7 +644,6 @@ def test_an_answer_that_is_replayed_is_the_message_that_was_recorded(name):
     [
         (errors.BadRequest("m"), "invalid_request_error", "invalid_request"),
         (errors.MultimodalUnsupported("m"), "invalid_request_error", "multimodal_unsupported"),
-        (errors.ContextLengthExceeded("m"), "invalid_request_error", "context_length_exceeded"),
         (errors.Unauthorized("m"), "authentication_error", "invalid_api_key"),
         (errors.Forbidden("m"), "permission_error", "forbidden"),
         (errors.UnknownSession("m"), "not_found_error", "session_not_found"),
@@ -664,6 +663,15 @@ def test_an_error_is_written_in_openais_shape(error, kind, code):
     """The type follows the status; all four keys are always there."""
     expected = {"error": {"message": "m", "type": kind, "param": None, "code": code}}
     assert expected == orjson.loads(chat.encode_error(error))
+
+
+def test_an_overflow_is_known_by_its_words_as_by_its_code():
+    """One SDK looks for the sentence in the message, another for the code there, a third for the code in its field."""
+    error = orjson.loads(chat.encode_error(errors.ContextLengthExceeded("64 tokens")))["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "context_length_exceeded")
+    assert error["message"].startswith("This model's maximum context length is ")
+    assert "context_length_exceeded" in error["message"]
+    assert "64 tokens" in error["message"]
 
 
 def test_an_error_names_the_field_at_fault():
