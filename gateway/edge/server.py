@@ -14,6 +14,9 @@ from aiohttp import web
 
 from gateway.core.segments import rows
 from gateway.core.turn import Turn
+from gateway.edge.body import json_answer as _json
+from gateway.edge.body import refuse_other_media
+from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
@@ -65,9 +68,9 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions) -> None:
         self.deps = deps
-        self.sessions = Sessions()
+        self.sessions = sessions
         self.tasks = WaitedTasks()
         self._keys = keys
 
@@ -83,6 +86,7 @@ class Server:
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
             web.get("/sessions/{sid:.+}/trajectories", self.trajectories),
             web.get("/sessions/{sid:.+}/turns", self.turns),
+            *Lifecycle(self.sessions, self.tasks, self.deps.store).routes(),
         ]
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -122,22 +126,26 @@ class Server:
         return _json(await asyncio.to_thread(encode_page, turns, cursor, size, select, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
-        _refuse_other_media(request)
+        refuse_other_media(request)
         body = await request.read()
         decode = partial(dialect.decode, body)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
-        session_id = checked_session_id(named or _new_id("s"))
+        found = None if named else self.sessions.found(asked.messages)
+        session_id = checked_session_id(named or found or _new_id("s"))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-        call = TurnCall(session_id, asked, _new_id("turn"), request_id)
+        call = TurnCall(session_id, asked, _new_id("turn"), request_id, anonymous=not named)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
         headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
         return _json(dialect.encode(turn, asked, created_s=int(time.time())), headers=headers)
 
     async def _turn(self, call: TurnCall) -> Turn:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
-        with self.sessions.entered(call.session_id) as session:
-            return await take_turn(call, session, self.deps)
+        with self.sessions.entered(call) as session:
+            call.request = session.governed(call.request)
+            turn = await take_turn(call, session, self.deps)
+            self.sessions.note(session, call.request.messages, turn.message)
+            return turn
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -165,7 +173,7 @@ class Server:
     def _refusal(self, error: GatewayError, *, allow: str | None = None) -> web.Response:
         self.deps.metrics.errors.labels(code=error.code).inc()
         headers = {"Allow": allow} if allow else {}
-        if error.status in (429, 503):
+        if error.retryable and error.status in (429, 503):
             headers["Retry-After"] = "1"  # second
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
@@ -181,17 +189,6 @@ async def _last_word(request: web.Request, refusal: web.Response) -> web.Respons
     await asyncio.sleep(_FAREWELL_S)
     request.protocol.force_close()
     return refusal
-
-
-def _refuse_other_media(request: web.Request) -> None:
-    """Bodies are JSON: a client that says otherwise is told so; one that says nothing is believed."""
-    kind = request.content_type
-    if kind not in ("application/json", "application/octet-stream") and not kind.endswith("+json"):
-        raise BadRequest(f"a body of {kind:.80} is not read here: send Content-Type: application/json", status=415)
-
-
-def _json(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def _new_id(kind: str) -> str:

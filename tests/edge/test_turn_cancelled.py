@@ -13,7 +13,7 @@ from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
