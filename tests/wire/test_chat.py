@@ -99,7 +99,9 @@ def test_each_field_of_the_body_has_its_place(field, value, read):
         ("stop", ["a", "b", "c", "d"], {"stop": ("a", "b", "c", "d")}),
         ("stop", [], {}),
         ("include_stop_str_in_output", True, {"include_stop_str_in_output": True}),
+        ("include_stop_str_in_output", False, {"include_stop_str_in_output": False}),
         ("ignore_eos", True, {"ignore_eos": True}),
+        ("ignore_eos", False, {"ignore_eos": False}),
         ("logit_bias", {"5": -100, "151645": 0.5}, {"logit_bias": {"5": -100, "151645": 0.5}}),
         ("logit_bias", {}, {}),
         ("logit_bias", {"5": None}, {}),
@@ -108,7 +110,7 @@ def test_each_field_of_the_body_has_its_place(field, value, read):
     ],
 )
 def test_each_sampling_field_has_its_place(field, value, read):
-    """Zero is a value, an empty list or object is none."""
+    """Zero and false are values, an empty list or object is none."""
     assert Sampling(**read) == chat.decode(body(**{field: value})).sampling
 
 
