@@ -61,12 +61,7 @@ async def test_each_of_many_that_began_alike_goes_on_in_its_own_session(house: H
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"tools": TOOLS},
-        {"messages": [SYSTEM]},
-        {"model": "sim"},
-        {"chat_template_kwargs": {"enable_thinking": False}},
-    ],
+    [{"tools": TOOLS}, {"messages": [SYSTEM]}, {"model": "sim"}, {"chat_template_kwargs": {"enable_thinking": False}}],
 )
 async def test_what_stands_above_the_messages_may_change(house: House, words: Words, change: Json) -> None:
     """The history is still its own: one session, in which a new lineage begins."""

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
+from gateway.core.budget import Budget
 from gateway.core.terms import Terms
 from gateway.core.types import Message, TurnRequest
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.store import MemoryStore
 from gateway.edge.turn import TurnCall
-from gateway.errors import BadRequest, SessionClosed, SessionExists, UnknownSession
+from gateway.errors import BadRequest, SessionClosed, SessionExists, TooManyRequests, UnknownSession
 from gateway.wire.sessions import Page
 from tests.edge.house import KeepingStore, until
 
@@ -60,9 +61,9 @@ def test_an_id_has_an_end() -> None:
     assert len(str(refused.value)) < 200
 
 
-def call(session_id: str = "s", *, anonymous: bool = False) -> TurnCall:
-    """A call for one turn."""
-    return TurnCall(session_id, TurnRequest((Message("user", "Hello?"),)), "t", "r", anonymous=anonymous)
+def call(session_id: str = "s", *, n: int = 1, anonymous: bool = False) -> TurnCall:
+    """A call for one turn, or for `n`."""
+    return TurnCall(session_id, TurnRequest((Message("user", "Hello?"),), n=n), "t", "r", anonymous=anonymous)
 
 
 async def test_a_session_without_a_turn_is_forgotten_with_its_last_call() -> None:
@@ -115,6 +116,21 @@ async def test_an_id_is_taken_while_a_first_call_uses_it() -> None:
     sessions = Sessions()
     with sessions.entered(call()), pytest.raises(SessionExists):
         sessions.create("s", Terms())
+
+
+async def test_a_call_for_several_answers_takes_as_many_turns_of_the_budget() -> None:
+    """All of them or none; they are free again when it has failed."""
+    sessions = Sessions(budget=Budget(max_turns=3))
+    with sessions.entered(call(n=2)) as session:
+        assert session.turns_in_flight == 2
+        with pytest.raises(TooManyRequests), sessions.entered(call(n=2)):
+            raise AssertionError
+        with sessions.entered(call()):
+            assert session.turns_in_flight == 3
+
+    with pytest.raises(TooManyRequests), sessions.entered(call(n=4)):
+        raise AssertionError
+    assert not sessions._sessions
 
 
 async def test_a_tombstone_stands_for_its_time_and_is_then_forgotten() -> None:
