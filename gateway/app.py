@@ -7,10 +7,12 @@ from contextlib import suppress
 import structlog
 from aiohttp import web
 
+from gateway.core.budget import Budget
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.edge.server import Keys, Server
+from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.turn import Deps
 from gateway.errors import ConfigError
@@ -40,9 +42,11 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
+    budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
+    sessions = Sessions(policy=settings.matching, budget=budget, ttl_s=settings.session_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
-    server = Server(deps, keys, noise=noise, tag_headers=settings.tag_header)
+    server = Server(deps, keys, sessions, noise=noise, tag_headers=settings.tag_header)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: server.tasks.drain())

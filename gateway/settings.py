@@ -88,6 +88,14 @@ class Settings(BaseSettings):
     tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
     """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
     carry keys are refused."""
+    max_context_tokens: int | None = Field(default=None, ge=1)
+    """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    """Sampled tokens in one session; no bound where not given."""
+    max_turns: int | None = Field(default=None, ge=1)
+    """Turns of one session; no bound where not given."""
+    session_ttl_s: float = Field(default=86_400.0, ge=0)
+    """How long the id of a deleted session is refused."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
 

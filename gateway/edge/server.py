@@ -15,8 +15,12 @@ from aiohttp import web
 from gateway.core.fate import fates
 from gateway.core.segments import Rows
 from gateway.core.turn import Turn
+from gateway.edge.body import json_answer as _json
+from gateway.edge.body import refuse_other_media
 from gateway.edge.labels import labels_of
-from gateway.edge.sessions import Session, Sessions, checked_session_id
+from gateway.edge.lifecycle import Lifecycle
+from gateway.edge.session import Session
+from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
@@ -68,9 +72,9 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, *, noise: Noise, tag_headers: Sequence[str]) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, *, noise: Noise, tag_headers: Sequence[str]) -> None:
         self.deps = deps
-        self.sessions = Sessions()
+        self.sessions = sessions
         self.tasks = WaitedTasks()
         self._keys = keys
         self._noise = noise
@@ -88,6 +92,7 @@ class Server:
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
             web.get("/sessions/{sid:.+}/trajectories", self.trajectories),
             web.get("/sessions/{sid:.+}/turns", self.turns),
+            *Lifecycle(self.sessions, self.tasks, self.deps.store).routes(),
         ]
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -115,7 +120,7 @@ class Server:
     async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
         session = self.sessions.get(request.match_info["sid"])
-        encode = partial(row_object, {"session_id": session.id}, fates(session.ledger))
+        encode = partial(row_object, session.of_rows(), fates(session.ledger))
         return await _written(request, _page(request, session, PAGE_ROWS, Rows, encode))
 
     async def turns(self, request: web.Request) -> web.StreamResponse:
@@ -125,23 +130,27 @@ class Server:
         return await _written(request, _page(request, session, PAGE_TURNS, list, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
-        _refuse_other_media(request)
+        refuse_other_media(request)
         body = await request.read()
         decode = partial(dialect.decode, body, self._noise)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
-        session_id = checked_session_id(named or _new_id("s"))
+        found = None if named else self.sessions.found(asked.messages)
+        session_id = checked_session_id(named or found or _new_id("s"))
         asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-        call = TurnCall(session_id, asked, _new_id("turn"), request_id)
+        call = TurnCall(session_id, asked, _new_id("turn"), request_id, anonymous=not named)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
         headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
         return _json(dialect.encode(turn, asked, created_s=int(time.time())), headers=headers)
 
     async def _turn(self, call: TurnCall) -> Turn:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
-        with self.sessions.entered(call.session_id) as session:
-            return await take_turn(call, session, self.deps)
+        with self.sessions.entered(call) as session:
+            call.request = session.governed(call.request)
+            turn = await take_turn(call, session, self.deps)
+            self.sessions.note(session, call.request.messages, turn.message)
+            return turn
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -169,7 +178,7 @@ class Server:
     def _refusal(self, error: GatewayError, *, allow: str | None = None) -> web.Response:
         self.deps.metrics.errors.labels(code=error.code).inc()
         headers = {"Allow": allow} if allow else {}
-        if error.status in (429, 503):
+        if error.retryable and error.status in (429, 503):
             headers["Retry-After"] = "1"  # second
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
@@ -200,17 +209,6 @@ async def _written(request: web.Request, page: Iterator[bytes]) -> web.StreamRes
         await response.write(piece)
     await response.write_eof()
     return response
-
-
-def _refuse_other_media(request: web.Request) -> None:
-    """Bodies are JSON: a client that says otherwise is told so; one that says nothing is believed."""
-    kind = request.content_type
-    if kind not in ("application/json", "application/octet-stream") and not kind.endswith("+json"):
-        raise BadRequest(f"a body of {kind:.80} is not read here: send Content-Type: application/json", status=415)
-
-
-def _json(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def _new_id(kind: str) -> str:

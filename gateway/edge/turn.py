@@ -22,7 +22,7 @@ from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.metrics import Metrics
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
 from gateway.edge.store import Store
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
 from gateway.render.registry import Renderers
@@ -63,6 +63,8 @@ class TurnCall:
     request_id: str
     sealed: bool = False
     """Set when the turn is being recorded: from then on it is no longer cancelled."""
+    anonymous: bool = False
+    """Whether the client named no session."""
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
@@ -73,7 +75,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
     """
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
-    window = max((await deps.backends.answering()).values())
+    window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
     collector = Collector()
@@ -82,7 +84,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
         async with deps.backends.lease(session.pin, session.id) as rank:
             origin = Origin(rank.engine.url, rank.number, _retention(translator, pending, prompt))
             pin = rank.name
-            await _sample(call, prompt, translator, rank, collector)
+            await _sample(call, session, prompt, translator, rank, collector)
         whole = collector.completion()
         completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
     except (asyncio.CancelledError, GatewayError) as error:
@@ -109,16 +111,15 @@ def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> 
 
 def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt:
     if outgrows(pending.request, window, translator.tokenizer):
-        raise ContextLengthExceeded(f"the messages cannot fit into the model's context of {window} tokens")
+        raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     return build_prompt(translator, pending)
 
 
-async def _sample(call: TurnCall, prompt: Prompt, translator: Translator, rank: Rank, collector: Collector) -> None:
+async def _sample(
+    call: TurnCall, session: Session, prompt: Prompt, translator: Translator, rank: Rank, collector: Collector
+) -> None:
     assert rank.engine.max_model_len is not None  # or it would not be leased
-    room = rank.engine.max_model_len - len(prompt.ids)
-    if room < 1:
-        raise ContextLengthExceeded(f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context")
-    limit = min(call.request.sampling.max_tokens or room, room)
+    limit = session.limit(call.request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
     body = encode_request(prompt.ids, call.request, max_tokens=limit, stop_ids=translator.stop_ids)
     async with aclosing(rank.engine.generate(body, request_id=call.request_id, rank=rank.number)) as payloads:
         async for payload in payloads:

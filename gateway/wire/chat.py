@@ -45,7 +45,7 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         messages=messages,
         model=fields.text("model", 0, _MAX_NAME_CHARS),
         tools=_tools(fields, noise),
-        sampling=_sampling(fields),
+        sampling=read_sampling(fields),
         template_kwargs=fields.mapping("chat_template_kwargs", _MAX_TEMPLATE_BYTES),
         priority=fields.integer("priority", -(2**63)),
         cache_salt=fields.text("cache_salt", 1, 1024),
@@ -86,7 +86,8 @@ def _tools(fields: Fields, noise: Noise) -> tuple[JsonObject, ...]:
     return () if fields.raw("tool_choice") == "none" else tuple(noise.tool(tool.whole()) for tool in tools)
 
 
-def _sampling(fields: Fields) -> Sampling:
+def read_sampling(fields: Fields) -> Sampling:
+    """The sampling parameters, by the names that a chat request has for them."""
     newer, older = fields.integer("max_completion_tokens", 1), fields.integer("max_tokens", 1)
     stop = fields.raw("stop")
     stops = [stop] if isinstance(stop, str) else fields.items("stop")
@@ -109,8 +110,8 @@ def _sampling(fields: Fields) -> Sampling:
         repetition_penalty=fields.number("repetition_penalty", 0, 100),
         seed=fields.integer("seed", -(2**63)),
         stop=tuple(str(text) for text in stops),
-        include_stop_str_in_output=fields.flag("include_stop_str_in_output"),
-        ignore_eos=fields.flag("ignore_eos"),
+        include_stop_str_in_output=fields.choice("include_stop_str_in_output"),
+        ignore_eos=fields.choice("ignore_eos"),
         logit_bias=_logit_bias(fields),
         extra_args=fields.mapping("vllm_xargs") or None,
     )

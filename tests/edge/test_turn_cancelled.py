@@ -2,7 +2,7 @@
 
 import asyncio
 import types
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from functools import partial
 from itertools import count
 from typing import Any
@@ -13,8 +13,10 @@ from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
+from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
 from tests.edge.house import Application, KeepingStore, Words, serving, until
@@ -65,8 +67,13 @@ async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
 
 
 @types.coroutine
-def cancelled_at(work: Coroutine[Any, Any, Any], suspension: int) -> Generator[Any, None, bool]:
-    """Run `work`, and cancel its task when it waits for the time number `suspension`; whether it came to that."""
+def cancelled_at(
+    work: Coroutine[Any, Any, Any], suspension: int, stop: Callable[[], Any] | None = None
+) -> Generator[Any, None, bool]:
+    """Run `work`, and cancel its task when it waits for the time number `suspension`; whether it came to that.
+
+    With `stop`, call that instead.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     step = partial(work.send, None)
@@ -76,7 +83,7 @@ def cancelled_at(work: Coroutine[Any, Any, Any], suspension: int) -> Generator[A
         except StopIteration:
             return number > suspension
         if number == suspension:
-            loop.call_soon(task.cancel)
+            loop.call_soon(stop or task.cancel)
         try:
             yield awaited
         except asyncio.CancelledError as error:
@@ -86,9 +93,9 @@ def cancelled_at(work: Coroutine[Any, Any, Any], suspension: int) -> Generator[A
     raise AssertionError
 
 
-async def run(work: Coroutine[Any, Any, Any], suspension: int) -> bool:
+async def run(work: Coroutine[Any, Any, Any], suspension: int, stop: Callable[[], Any] | None = None) -> bool:
     """As `cancelled_at`, in one task, which is the caller's."""
-    return await cancelled_at(work, suspension)
+    return await cancelled_at(work, suspension, stop)
 
 
 async def test_cancelled_at_each_of_its_awaits_a_turn_leaves_no_trace_but_an_aborted_one(bench: Bench) -> None:
@@ -109,6 +116,41 @@ async def test_cancelled_at_each_of_its_awaits_a_turn_leaves_no_trace_but_an_abo
 
     assert suspension > 5
     assert "aborted" in bench.statuses
+
+
+async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Bench) -> None:
+    """One await after the other: its call is refused or was recorded before, and nothing is stored after the deletion."""
+    outcomes = []
+    for suspension in count():
+        sessions, store, deletions = Sessions(), bench.store, list[asyncio.Task[None]]()
+
+        async def take(sessions: Sessions = sessions) -> None:
+            sampling = Sampling(extra_args={"script": bench.words.said("A longer answer.")})
+            call = TurnCall("s", TurnRequest((Message("user", "Hello?"),), sampling=sampling), "t", "r")
+            with sessions.entered(call) as session:
+                await take_turn(call, session, bench.deps)
+
+        def delete(sessions: Sessions = sessions, deletions: list[asyncio.Task[None]] = deletions) -> None:
+            deletions.append(asyncio.ensure_future(sessions.delete("s", bench.store)))
+
+        before, done = len(store.turns), len(store.deleted)
+        (outcome,) = await asyncio.gather(run(take(), suspension, delete), return_exceptions=True)
+        await asyncio.gather(*deletions)
+        await bench.holds_nothing()
+        if not deletions:  # it ended before it waited so often
+            break
+        outcomes.append(outcome)
+        assert outcome is True or isinstance(outcome, SessionClosed)
+        assert store.deleted[done:] == [("s", len(store.turns))]
+        assert [turn.status for turn in store.turns[before:]] in (
+            [],
+            ["aborted"] if outcome is not True else ["complete"],
+        )
+        with pytest.raises(UnknownSession):
+            sessions.get("s")
+        assert not sessions._sessions
+
+    assert len(outcomes) > 5
 
 
 async def test_what_is_kept_of_a_cancelled_turn_is_what_the_engine_wrote_first(bench: Bench) -> None:

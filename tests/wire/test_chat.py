@@ -100,7 +100,9 @@ def test_each_field_of_the_body_has_its_place(field, value, read):
         ("stop", ["a", "b", "c", "d"], {"stop": ("a", "b", "c", "d")}),
         ("stop", [], {}),
         ("include_stop_str_in_output", True, {"include_stop_str_in_output": True}),
+        ("include_stop_str_in_output", False, {"include_stop_str_in_output": False}),
         ("ignore_eos", True, {"ignore_eos": True}),
+        ("ignore_eos", False, {"ignore_eos": False}),
         ("logit_bias", {"5": -100, "151645": 0.5}, {"logit_bias": {"5": -100, "151645": 0.5}}),
         ("logit_bias", {}, {}),
         ("logit_bias", {"5": None}, {}),
@@ -109,7 +111,7 @@ def test_each_field_of_the_body_has_its_place(field, value, read):
     ],
 )
 def test_each_sampling_field_has_its_place(field, value, read):
-    """Zero is a value, an empty list or object is none."""
+    """Zero and false are values, an empty list or object is none."""
     assert Sampling(**read) == chat.decode(body(**{field: value})).sampling
 
 
@@ -647,6 +649,9 @@ def test_an_answer_that_is_replayed_is_the_message_that_was_recorded(name):
         (errors.Unauthorized("m"), "authentication_error", "invalid_api_key"),
         (errors.Forbidden("m"), "permission_error", "forbidden"),
         (errors.UnknownSession("m"), "not_found_error", "session_not_found"),
+        (errors.SessionExists("m"), "invalid_request_error", "session_exists"),
+        (errors.SessionClosed("m"), "invalid_request_error", "session_closed"),
+        (errors.TooManyRequests("m"), "rate_limit_error", "session_budget_exhausted"),
         (errors.TooLarge("m"), "invalid_request_error", "request_too_large"),
         (errors.EngineRefused("m", status=400), "invalid_request_error", "engine_refused"),
         (errors.EngineRefused("m", status=404), "not_found_error", "engine_refused"),
