@@ -1,6 +1,7 @@
 """The gateway as an aiohttp application."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -10,8 +11,10 @@ from aiohttp import web
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
+from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
 from gateway.edge.store import MemoryStore, Store
+from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps
 from gateway.errors import ConfigError
 from gateway.render import registry
@@ -39,7 +42,9 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
-    server = Server(deps, Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value()))
+    keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
+    retries = Retries(settings.retry_window_s, settings.retry_window_calls, time.monotonic)
+    server = Server(deps, keys, WaitedTasks(settings.disconnect_grace_s), retries)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: server.tasks.drain())

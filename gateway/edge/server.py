@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -14,8 +14,10 @@ from aiohttp import web
 
 from gateway.core.segments import rows
 from gateway.core.turn import Turn
+from gateway.core.types import TurnRequest
+from gateway.edge.retries import Retries, Taken, digest_of, sending_of
 from gateway.edge.sessions import Sessions, checked_session_id
-from gateway.edge.tasks import WaitedTasks
+from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
@@ -65,10 +67,11 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys) -> None:
+    def __init__(self, deps: Deps, keys: Keys, tasks: WaitedTasks, retries: Retries) -> None:
         self.deps = deps
         self.sessions = Sessions()
-        self.tasks = WaitedTasks()
+        self.tasks = tasks
+        self.retries = retries
         self._keys = keys
 
     def routes(self) -> list[web.RouteDef]:
@@ -124,20 +127,31 @@ class Server:
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         _refuse_other_media(request)
         body = await request.read()
-        decode = partial(dialect.decode, body)
-        asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
-        named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
-        session_id = checked_session_id(named or _new_id("s"))
-        request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-        call = TurnCall(session_id, asked, _new_id("turn"), request_id)
-        turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
-        headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
-        return _json(dialect.encode(turn, asked, created_s=int(time.time())), headers=headers)
 
-    async def _turn(self, call: TurnCall) -> Turn:
+        def read() -> tuple[TurnRequest, bytes]:
+            return dialect.decode(body), digest_of(dialect.NAME, body)
+
+        asked, digest = read() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(read)
+        named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
+        scope = checked_session_id(named) if named else None
+        request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
+        headers = {"x-request-id": request_id}
+        sending = sending_of(scope, digest, request.headers)
+        task = self.retries.find(sending)
+        if task is None:
+            turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
+            call = TurnCall(scope or _new_id("s"), asked, turn_ids, request_id)
+            task = self.tasks.start(self._turn(call), may_cancel=lambda: not call.sealed)
+            self.retries.add(sending, task)
+        else:
+            headers["x-gateway-replayed"] = "true"
+        encode = partial(dialect.encode, request=asked, created_s=int(time.time()))
+        return await _answer(request, task, encode, headers)
+
+    async def _turn(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
         with self.sessions.entered(call.session_id) as session:
-            return await take_turn(call, session, self.deps)
+            return Taken(session, await take_turn(call, session, self.deps))
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -170,6 +184,38 @@ class Server:
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
         return _json(chat.encode_error(error), status=error.status, headers=headers)
+
+
+async def _answer(
+    request: web.Request, task: WaitedTask[Taken], encode: Callable[[Sequence[Turn]], bytes], headers: dict[str, str]
+) -> web.Response:
+    """Wait for the turns and send them; whether they reached the client is noted, be it there to wait or not."""
+    try:
+        taken = await task.wait()
+        ids = {"x-session-id": taken.session.id, "x-turn-id": ",".join(turn.id for turn in taken.turns)}
+        response = _json(encode(taken.turns), headers=headers | ids)
+        delivered = await _sent(request, response)
+    except asyncio.CancelledError:
+        if not task.waiters:  # others will say for themselves
+            task.when_done(partial(_note_loss, task))
+        raise
+    taken.note_delivery(delivered=delivered)
+    return response
+
+
+def _note_loss(task: WaitedTask[Taken]) -> None:
+    if task.result is not None:
+        task.result.note_delivery(delivered=False)
+
+
+async def _sent(request: web.Request, response: web.Response) -> bool:
+    """Send a response; whether all of it went out to a client that was there."""
+    try:
+        await response.prepare(request)
+        await response.write_eof()
+    except ConnectionError:
+        return False
+    return request.transport is not None and not request.transport.is_closing()
 
 
 async def _last_word(request: web.Request, refusal: web.Response) -> web.Response:

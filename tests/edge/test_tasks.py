@@ -45,7 +45,7 @@ def never() -> bool:
 
 async def waited_for(tasks: WaitedTasks, work: Work, may_cancel: Callable[[], bool]) -> "asyncio.Task[str]":
     """A waiter for `work`, which has begun."""
-    waiter = asyncio.ensure_future(tasks.run(work.run(), may_cancel=may_cancel))
+    waiter = asyncio.ensure_future(tasks.start(work.run(), may_cancel=may_cancel).wait())
     await until(lambda: work.begun)
     return waiter
 
