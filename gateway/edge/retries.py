@@ -78,28 +78,38 @@ class _Call:
     """One call that was begun, and the retries that it has answered."""
 
     sending: Sending
-    task: WaitedTask[Taken]
+    task: WaitedTask[Taken] | None
+    """``None`` once it has failed: an error holds on to all that the call had in hand."""
     counts: set[int]
     """The retry counts that it came with, or was given to."""
 
     @property
+    def running(self) -> bool:
+        return self.task is not None and self.task.running
+
+    @property
+    def taken(self) -> Taken | None:
+        return self.task.result if self.task is not None else None
+
+    @property
     def failed(self) -> bool:
-        return not self.task.running and self.task.result is None
+        return not self.running and self.taken is None
+
+    @property
+    def left_alone(self) -> bool:
+        return self.task is not None and self.task.running and not self.task.waiters
 
     @property
     def undelivered(self) -> bool:
-        return self.task.result is not None and self.task.result.is_undelivered()
-
-    def is_of(self, session_id: str) -> bool:
-        return self.task.result is not None and self.task.result.session.id == session_id
+        return self.taken is not None and self.taken.is_undelivered()
 
 
 _ORDER: tuple[Callable[[_Call], bool], ...] = (
-    lambda call: call.task.running and not call.task.waiters,
+    lambda call: call.left_alone,
     lambda call: call.undelivered,
     lambda call: call.failed,
-    lambda call: call.task.running,
-    lambda call: call.task.result is not None,
+    lambda call: call.running,
+    lambda call: call.taken is not None,
 )
 """What a retry without a key most probably repeats. A failed call answers nobody: its retry is sampled anew, and not
 answered by an equal call that did well."""
@@ -113,14 +123,21 @@ class _Scope:
     """Those without a key, by their digest, oldest first."""
     keyed: dict[str, _Call] = field(default_factory=dict)
 
+    def calls(self) -> list[_Call]:
+        return [*self.keyed.values(), *(call for calls in self.counted.values() for call in calls)]
+
+    def holds(self, call: _Call) -> bool:
+        key = call.sending.key
+        return call in self.counted.get(call.sending.digest, ()) if key is None else self.keyed.get(key) is call
+
     def remove(self, call: _Call) -> None:
         key, digest = call.sending.key, call.sending.digest
-        if key is None:
-            self.counted[digest].pop(call, None)
-            if not self.counted[digest]:
-                del self.counted[digest]
-        elif self.keyed.get(key) is call:  # a key whose call failed belongs to the next one
+        if key is not None:
             del self.keyed[key]
+            return
+        del self.counted[digest][call]
+        if not self.counted[digest]:
+            del self.counted[digest]
 
 
 class Retries:
@@ -130,7 +147,7 @@ class Retries:
         self._window_s = window_s
         self._window_calls = window_calls
         self._clock = clock
-        self._scopes: defaultdict[str | None, _Scope] = defaultdict(_Scope)
+        self._scopes: dict[str | None, _Scope] = {}
         self._ended: OrderedDict[_Call, float] = OrderedDict()
         # When each of them ended, oldest first.
 
@@ -141,9 +158,7 @@ class Retries:
             BadRequest: its idempotency key belongs to another body.
         """
         self._expire()
-        scope = self._scopes.get(sending.scope)
-        if scope is None:
-            return None
+        scope = self._scope(sending.scope)
         call = _by_key(scope, sending, sending.key) if sending.key is not None else _by_count(scope, sending)
         if call is None:
             return None
@@ -155,7 +170,8 @@ class Retries:
 
     def add(self, sending: Sending, task: WaitedTask[Taken]) -> None:
         """Remember a call that has begun."""
-        call, scope = _Call(sending, task, {sending.count}), self._scopes[sending.scope]
+        call = _Call(sending, task, {sending.count})
+        scope = self._scopes.setdefault(sending.scope, _Scope())
         if sending.key is None:
             scope.counted[sending.digest][call] = None
         else:
@@ -164,12 +180,20 @@ class Retries:
 
     def forget(self, session_id: str) -> None:
         """Answer nothing more from a session that was deleted, whether its calls named it or not."""
-        of_session = [call for call in self._ended if call.is_of(session_id)]
-        for call in of_session:
+        unnamed = self._scope(None).calls()
+        found = [call for call in unnamed if call.taken is not None and call.taken.session.id == session_id]
+        for call in [*self._scope(session_id).calls(), *found]:
             self._remove(call)
-        self._scopes.pop(session_id, None)
+
+    def _scope(self, name: str | None) -> _Scope:
+        """The scope of that name; one that is not kept, if there is none."""
+        return self._scopes.get(name) or _Scope()
 
     def _end(self, call: _Call) -> None:
+        if not self._scope(call.sending.scope).holds(call):
+            return  # it was forgotten, or its key has passed to another call
+        if call.failed:
+            call.task = None
         self._ended[call] = self._clock()
         self._expire()
 
@@ -183,11 +207,10 @@ class Retries:
 
     def _remove(self, call: _Call) -> None:
         self._ended.pop(call, None)
-        scope = self._scopes.get(call.sending.scope)
-        if scope is not None:
-            scope.remove(call)
-            if not (scope.counted or scope.keyed):
-                del self._scopes[call.sending.scope]
+        scope = self._scope(call.sending.scope)
+        scope.remove(call)
+        if not (scope.counted or scope.keyed):
+            del self._scopes[call.sending.scope]
 
 
 def _by_key(scope: _Scope, sending: Sending, key: str) -> _Call | None:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WaitedTask(Generic[T]):
-    """Work under way, and those who wait for it. When it has ended, only its result is kept."""
+    """Work under way, and those who wait for it. When it has ended, it no longer knows what it was asked to do."""
 
     def __init__(self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float) -> None:
         self._task = asyncio.create_task(work)

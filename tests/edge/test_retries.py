@@ -1,6 +1,8 @@
 """A marked retry is answered by the call that it repeats; everything else is sampled."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -127,6 +129,19 @@ async def test_within_the_grace_a_retry_joins(open_house: OpenHouse, words: Word
     (turn,) = await house.turns("s")
     assert (turn["turn_id"], turn["status"]) == (turn_id(answer), "complete")
     assert len(house.journal) == 1
+
+
+async def test_who_left_before_the_end_does_not_speak_for_who_joined(open_house: OpenHouse, words: Words) -> None:
+    """The turn has reached its client, and so the next retry gets the older one."""
+    house = await open_house(disconnect_grace_s=10, sim={"token_delay_s": 0.01})
+    script = words.said(LONG[:60])
+    older = await house.ask("s", HELLO, script)
+    async with waiting(house, "s", HELLO, script):
+        await until(lambda: len(house.journal) == 2)
+    joined = await house.ask("s", HELLO, script, headers=retry(1))
+    assert turn_id(joined) != turn_id(older)
+
+    assert turn_id(await house.ask("s", HELLO, script, headers=retry(2))) == turn_id(older)
 
 
 async def test_without_grace_a_retry_is_sampled_again(open_house: OpenHouse, words: Words) -> None:
@@ -464,6 +479,63 @@ async def test_a_deleted_session_answers_no_retry() -> None:
 
     found = [retries.find(replace(sending, count=1)) is not None for sending in sent]
     assert found == [False] * 4 + [True] * 2
+
+
+async def test_a_deleted_session_s_running_call_answers_no_retry() -> None:
+    """Nor when it ends afterwards; nothing is kept of it."""
+    retries, go = Retries(10.0, 100, Clock()), asyncio.Event()
+
+    async def slow() -> Taken:
+        await go.wait()
+        return await taken("s")
+
+    task = WaitedTasks().start(slow(), may_cancel=lambda: False)
+    retries.add(Sending("s", b"digest"), task)
+    retries.forget("s")
+    go.set()
+    await task.wait()
+    await asyncio.sleep(0)
+
+    assert retries.find(Sending("s", b"digest", count=1)) is None
+    assert not retries._scopes
+    assert not retries._ended
+
+
+async def test_of_a_call_that_failed_only_the_fact_is_kept() -> None:
+    """Its error holds on to the whole request, which can be large."""
+
+    class Request:
+        """Something large."""
+
+    retries, kept = Retries(10.0, 100, Clock()), []
+
+    async def fail() -> Taken:
+        request = Request()
+        kept.append(weakref.ref(request))
+        raise EngineUnavailable("no")
+
+    retries.add(Sending("s", b"digest"), WaitedTasks().start(fail(), may_cancel=lambda: True))
+    await asyncio.sleep(0.01)
+    gc.collect()
+
+    assert [reference() for reference in kept] == [None]
+    retries.add(Sending("s", b"digest"), await ended("s"))
+    assert retries.find(Sending("s", b"digest", count=1)) is None  # sampled, for the one that failed
+
+
+async def test_nothing_is_kept_beyond_the_window() -> None:
+    """A gateway that runs for months does not grow with its sessions."""
+    clock = Clock()
+    retries = Retries(10.0, 100, clock)
+    for number in range(3):
+        for key in ("k", None):
+            retries.add(Sending(str(number), b"digest", key), await ended(str(number)))
+    await asyncio.sleep(0)
+    clock.now_s = 11.0
+
+    assert retries.find(Sending("0", b"digest", count=1)) is None
+    assert not retries._scopes
+    assert not retries._ended
 
 
 async def test_a_key_whose_call_failed_belongs_to_the_next_body() -> None:
