@@ -8,11 +8,14 @@ from contextlib import suppress
 import structlog
 from aiohttp import web
 
+from gateway.core.budget import Budget
 from gateway.edge.backends import Backends
+from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
+from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps
@@ -20,6 +23,7 @@ from gateway.errors import ConfigError
 from gateway.render import registry
 from gateway.render.protocol import Renderer
 from gateway.settings import Settings
+from gateway.wire.noise import Noise
 
 log = structlog.get_logger()
 
@@ -42,12 +46,17 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
+    budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
+    sessions = Sessions(policy=settings.matching, budget=budget, ttl_s=settings.session_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
+    noise = Noise(settings.noise_prefix, settings.noise_key)
+    tasks = WaitedTasks(settings.disconnect_grace_s)
     retries = Retries(settings.retry_window_s, settings.retry_window_calls, time.monotonic)
-    server = Server(deps, keys, WaitedTasks(settings.disconnect_grace_s), retries)
+    calls = Calls(deps, sessions, tasks, retries, noise=noise, tag_headers=settings.tag_header)
+    server = Server(deps, keys, sessions, calls)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
-    app.on_shutdown.append(lambda _app: server.tasks.drain())
+    app.on_shutdown.append(lambda _app: tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))
     return app
 

@@ -3,7 +3,8 @@
     GatewayError
     ├─ ClientError            the caller's request
     │  ├─ BadRequest 400      ├─ ContextLengthExceeded 400   ├─ Unauthorized 401   ├─ Forbidden 403
-    │  └─ UnknownSession 404  └─ TooLarge 413
+    │  ├─ UnknownSession 404  ├─ SessionExists 409           ├─ SessionClosed 409  ├─ TooLarge 413
+    │  └─ TooManyRequests 429
     ├─ EngineError            the engine, or the way to it
     │  ├─ EngineRefused 4xx   ├─ EngineProtocolError 502     └─ EngineUnavailable 503
     ├─ RendererError 500      the renderer broke its contract
@@ -68,10 +69,24 @@ class Forbidden(ClientError):
 
 
 class UnknownSession(ClientError):
-    """No turn was ever recorded under this session id."""
+    """Nothing is known under this session id, or no longer."""
 
     status = 404
     code = "session_not_found"
+
+
+class SessionExists(ClientError):
+    """A session of that id is there already."""
+
+    status = 409
+    code = "session_exists"
+
+
+class SessionClosed(ClientError):
+    """The session takes no more turns: it was finished or deleted, for good."""
+
+    status = 409
+    code = "session_closed"
 
 
 class TooLarge(ClientError):
@@ -79,6 +94,13 @@ class TooLarge(ClientError):
 
     status = 413
     code = "request_too_large"
+
+
+class TooManyRequests(ClientError):
+    """The session's budget of turns or completion tokens is used up; no later try will find more."""
+
+    status = 429
+    code = "session_budget_exhausted"
 
 
 class EngineError(GatewayError):

@@ -100,8 +100,8 @@ class Sampling:
     repetition_penalty: float | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
-    include_stop_str_in_output: bool = False
-    ignore_eos: bool = False
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
     logit_bias: Mapping[str, float] | None = None
     extra_args: JsonObject | None = None
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from gateway.core.turn import Turn
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
 from gateway.edge.tasks import WaitedTask
 from gateway.errors import BadRequest
 

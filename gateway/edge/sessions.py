@@ -1,55 +1,187 @@
 """The sessions of this gateway."""
 
-from collections.abc import Iterator
+import asyncio
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count, islice
 
-from gateway.core.ledger import Ledger
-from gateway.errors import BadRequest, UnknownSession
+from gateway.core.budget import Budget
+from gateway.core.canon import Policy
+from gateway.core.prefixes import Prefixes
+from gateway.core.terms import Terms
+from gateway.core.types import Message, Messages
+from gateway.edge.session import Call, Held, Session
+from gateway.edge.store import Store
+from gateway.errors import BadRequest, SessionClosed, SessionExists, UnknownSession
+from gateway.wire.sessions import Page, SessionState
 
 _RESERVED = {"turns", "trajectories", "finish", "v1"}
 _MAX_ID_CHARS = 512
 
 
-class Session:
-    """One session: its ledger, and the engine rank that holds its prefix."""
-
-    def __init__(self, session_id: str) -> None:
-        self.id = session_id
-        self.ledger = Ledger()
-        self.pin: str | None = None
-        """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
-        self.calls = 0
-        """Turns under way."""
-
-
 class Sessions:
-    """Sessions by id. One exists from its first call; one that never got a turn is forgotten with its last call."""
+    """Sessions by id.
 
-    def __init__(self) -> None:
+    One exists from when it is made, or from its first turn; one that is neither made nor got a turn is forgotten
+    with its last call. A deleted id is refused for `ttl_s`, whatever still runs or comes late. `clock` gives seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy = "canonical",
+        budget: Budget | None = None,
+        ttl_s: float = 86_400.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._policy = policy
+        self._budget = budget or Budget()
+        self._ttl_s = ttl_s
+        self._clock = clock
         self._sessions: dict[str, Session] = {}
+        self._numbers = count(1)
+        self._tombstones: dict[str, float] = {}
+        # When an id was deleted; the oldest first.
+        self._prefixes = Prefixes()
 
-    @contextmanager
-    def entered(self, session_id: str) -> Iterator[Session]:
-        """The session for the time of one call, made if need be."""
-        session = self._sessions.setdefault(session_id, Session(session_id))
-        session.calls += 1
-        try:
-            yield session
-        finally:
-            session.calls -= 1
-            if not session.calls and not session.ledger.turns:
-                self._sessions.pop(session_id, None)
-
-    def get(self, session_id: str) -> Session:
-        """A session that has turns.
+    def create(self, session_id: str, terms: Terms) -> Session:
+        """Make a session that exists without turns; what its budget leaves open is as for every session.
 
         Raises:
-            UnknownSession: there is none of that id.
+            SessionExists: there is one of that id.
+            SessionClosed: there was one, and it was deleted.
+        """
+        self._refuse_deleted(session_id)
+        if session_id in self._sessions:
+            raise SessionExists(f"there is a session {session_id!r} already: choose another id", param="session_id")
+        session = self._sessions[session_id] = self._made(session_id, terms)
+        session.kept = True
+        return session
+
+    @contextmanager
+    def entered(self, call: Call) -> Iterator[Session]:
+        """The session for the time of one call, made if need be; for the task that takes the call's turns.
+
+        Raises:
+            SessionClosed: it was finished, or was deleted before the call or during it.
+            TooManyRequests: its budget does not suffice.
+        """
+        session = self._admitting(call)
+        task = asyncio.current_task()
+        assert task is not None
+        held = Held(call, task)
+        session.held.append(held)
+        try:
+            yield session
+        except asyncio.CancelledError:
+            if held.evicted and not task.uncancel():
+                raise SessionClosed(f"session {session.id!r} was deleted during this call") from None
+            raise
+        finally:
+            session.held.remove(held)
+            if not (session.held or session.exists or session.deleted):
+                self._sessions.pop(session.id, None)
+
+    def _admitting(self, call: Call) -> Session:
+        self._refuse_deleted(call.session_id)
+        session = self._sessions.get(call.session_id)
+        if session is None:
+            session = self._made(call.session_id, Terms())
+            session.anonymous = call.anonymous
+        if session.finished:
+            raise SessionClosed(f"session {session.id!r} is finished: it takes no more turns")
+        session.terms.budget.admit(session.spent(), in_flight=session.turns_in_flight, n=call.request.n)
+        self._sessions[session.id] = session
+        return session
+
+    def _made(self, session_id: str, terms: Terms) -> Session:
+        terms = replace(terms, budget=terms.budget.over(self._budget))
+        number = next(self._numbers)
+        return Session(session_id, terms, policy=self._policy, created_s=self._clock(), number=number)
+
+    def note(self, session: Session, prompt: Messages, answer: Message) -> None:
+        """From now on a client that names no session is led to this one by `answer`, if it is anonymous."""
+        if session.anonymous and not session.deleted:
+            self._prefixes.enter(session.id, prompt, answer)
+
+    def found(self, messages: Messages) -> str | None:
+        """The anonymous session that knows most of a history: at least one answer of ours in it.
+
+        Among those that know equally many the one whose tool-call ids came back wins, else the latest. What
+        stands above the messages, tools and system prompt, may have changed meanwhile. A sub-agent or a
+        compaction that starts afresh shows no answer of ours, and so gets a session of its own.
+        """
+        best, found = (0, 0), None
+        for session_id, most_turns in self._prefixes.candidates(messages):
+            if best[0] > most_turns:
+                break
+            known = self._sessions[session_id].ledger.known_turns(messages)
+            if known > best:
+                best, found = known, session_id
+        return found
+
+    def get(self, session_id: str, *, even_in_first_call: bool = False) -> Session:
+        """A session that exists, or one that does not yet.
+
+        Raises:
+            UnknownSession: there is none of that id, or none any more.
         """
         session = self._sessions.get(session_id)
-        if session is None or not session.ledger.turns:
-            raise UnknownSession(f"no turn was recorded for session {session_id!r}")
+        if self._is_deleted(session_id):
+            raise UnknownSession(f"session {session_id!r} was deleted")
+        if session is None or not (session.exists or even_in_first_call):
+            raise UnknownSession(f"no session {session_id!r}: nothing was recorded for it, and nobody made it")
         return session
+
+    def listing(self, page: Page) -> tuple[list[SessionState], int | None]:
+        """One page of the sessions that exist, in the order in which they were made, and where the next begins.
+
+        What is deleted meanwhile moves nothing, and what is made comes at the end.
+        """
+        listed = (
+            session
+            for session in self._sessions.values()
+            if session.exists and session.number > page.after and page.group_id in (None, session.terms.group_id)
+        )
+        sessions = list(islice(listed, page.most + 1))
+        shown = sessions[: page.most]
+        return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
+
+    async def delete(self, session_id: str, store: Store) -> None:
+        """Delete a session for good. Its calls are cancelled, save those that are being recorded; they are waited for.
+
+        May be repeated: what is deleted stays so, and a deletion that failed in the store is tried again.
+
+        Raises:
+            UnknownSession: there is none of that id, nor was.
+        """
+        session = self._sessions.get(session_id)
+        if session is None and self._is_deleted(session_id):
+            return
+        session = session or self.get(session_id)
+        session.deleted = True
+        self._prefixes.leave(session_id)
+        for held in session.held:
+            if not (held.call.sealed or held.evicted):
+                held.evicted = held.task.cancel()
+        if session.held:
+            await asyncio.wait({held.task for held in session.held})
+        await store.delete(session_id)
+        if self._sessions.pop(session_id, None):
+            self._tombstones[session_id] = self._clock()
+
+    def _is_deleted(self, session_id: str) -> bool:
+        now_s = self._clock()
+        while self._tombstones and next(iter(self._tombstones.values())) + self._ttl_s <= now_s:
+            del self._tombstones[next(iter(self._tombstones))]
+        session = self._sessions.get(session_id)
+        return session_id in self._tombstones or (session is not None and session.deleted)
+
+    def _refuse_deleted(self, session_id: str) -> None:
+        if self._is_deleted(session_id):
+            raise SessionClosed(f"session {session_id!r} was deleted: take another id", param="session_id")
 
 
 def checked_session_id(session_id: str) -> str:

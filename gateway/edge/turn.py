@@ -23,7 +23,7 @@ from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.metrics import Metrics
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
@@ -36,6 +36,9 @@ from gateway.wire.generate import Collector, encode_request
 
 T = TypeVar("T")
 log = structlog.get_logger()
+
+_SEEDS = 1 << 64
+"""Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class TurnCall:
     request_id: str
     sealed: bool = False
     """Set when the turns are being recorded: from then on the call is no longer cancelled."""
+    anonymous: bool = False
+    """Whether the client named no session."""
 
 
 @dataclass(slots=True)
@@ -91,7 +96,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     """
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
-    window = max((await deps.backends.answering()).values())
+    window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
     retention = _retention(translator, pending, prompt)
@@ -120,9 +125,9 @@ def _choices(call: TurnCall) -> list[Choice]:
     sampling = call.request.sampling
     choices = []
     for index, turn_id in enumerate(call.turn_ids):
-        seeded = sampling if sampling.seed is None else replace(sampling, seed=sampling.seed + index)
+        seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
         request_id = f"{call.request_id}-{index}" if index else call.request_id
-        choices.append(Choice(turn_id, request_id, replace(call.request, sampling=seeded)))
+        choices.append(Choice(turn_id, request_id, replace(call.request, sampling=replace(sampling, seed=seed))))
     return choices
 
 
@@ -135,7 +140,7 @@ def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> 
 
 def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt:
     if outgrows(pending.request, window, translator.tokenizer):
-        raise ContextLengthExceeded(f"the messages cannot fit into the model's context of {window} tokens")
+        raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     return build_prompt(translator, pending)
 
 
@@ -144,7 +149,7 @@ async def _sample(choice: Choice, prompt: Prompt, translator: Translator, sessio
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             choice.rank = rank
-            body = _body(choice.request, prompt, translator, rank)
+            body = _body(choice.request, session, prompt, translator, rank)
             call = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(call) as payloads:
                 async for payload in payloads:
@@ -156,12 +161,9 @@ async def _sample(choice: Choice, prompt: Prompt, translator: Translator, sessio
         raise
 
 
-def _body(request: TurnRequest, prompt: Prompt, translator: Translator, rank: Rank) -> bytes:
+def _body(request: TurnRequest, session: Session, prompt: Prompt, translator: Translator, rank: Rank) -> bytes:
     assert rank.engine.max_model_len is not None  # or it would not be leased
-    room = rank.engine.max_model_len - len(prompt.ids)
-    if room < 1:
-        raise ContextLengthExceeded(f"the prompt of {len(prompt.ids)} tokens leaves no room in the model's context")
-    limit = min(request.sampling.max_tokens or room, room)
+    limit = session.limit(request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
     return encode_request(prompt.ids, request, max_tokens=limit, stop_ids=translator.stop_ids)
 
 
@@ -195,4 +197,5 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
         pending.commit(turn)
     for turn in turns:
         deps.metrics.count(turn)
-        log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))
+        told = {name: value for name, value in turn_object(turn).items() if name != "tags"}  # which may say anything
+        log.info("turn", session_id=session.id, request_id=call.request_id, **told)

@@ -6,6 +6,7 @@ from typing import Protocol
 from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.errors import GatewayError
+from gateway.wire.noise import Noise
 
 
 class Dialect(Protocol):
@@ -14,8 +15,8 @@ class Dialect(Protocol):
     NAME: str
     """What tells it from the others: equal bodies of two dialects are different requests."""
 
-    def decode(self, body: bytes) -> TurnRequest:
-        """The turn that a body asks for."""
+    def decode(self, body: bytes, noise: Noise) -> TurnRequest:
+        """The turn that a body asks for, and nothing of it that is `noise`."""
 
     def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int) -> bytes:
         """The answer of one call: the recorded turns of its choices, in order."""

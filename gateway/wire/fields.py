@@ -1,6 +1,6 @@
 """Typed reading of a JSON request: every ill value is an error that names its field."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 import orjson
@@ -80,7 +80,15 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         """A boolean; absent counts as false."""
-        return self._typed(name, bool, "a boolean") or False
+        return self.choice(name) or False
+
+    def choice(self, name: str) -> bool | None:
+        """A boolean, where its absence says something else than false."""
+        return self._typed(name, bool, "a boolean")
+
+    def names(self) -> Iterable[str]:
+        """The names of the values, whether read or not."""
+        return self._values
 
     def mapping(self, name: str, most_bytes: int = MAX_BYTES) -> JsonObject:
         """A JSON object, empty when absent, of no more than `MAX_DEPTH` levels and `most_bytes` as JSON."""

@@ -37,6 +37,8 @@ def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int,
     """
     sampling = {name: value for name, value in asdict(request.sampling).items() if not _is_default(value)}
     sampling |= {"max_tokens": max_tokens, "logprobs": 1}
+    if request.sampling.min_tokens:
+        sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
     sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
     if stop_ids and not request.sampling.ignore_eos:
         sampling["stop_token_ids"] = list(stop_ids)

@@ -161,6 +161,17 @@ class House:
             is_json = response.content_type == "application/json"
             return Answer(response.status, response.headers, orjson.loads(content) if is_json else content.decode())
 
+    async def send(self, method: str, path: str, **fields: Any) -> Answer:
+        """One request with `fields` as its JSON body, or without any."""
+        return await self.call(method, path, data=orjson.dumps(fields) if fields else None)
+
+    async def shown(self, session: str) -> Json:
+        """What ``GET /sessions/{sid}`` says."""
+        answer = await self.send("GET", f"/sessions/{session}")
+        assert answer.status == 200
+        state: Json = answer.body
+        return state
+
     async def turns(self, session: str) -> list[Json]:
         """The session's turns; none when the session is unknown."""
         return await self._listing(session, "turns")
@@ -177,7 +188,6 @@ class House:
         assert answer.status == 200
         assert answer.body["next"] is None
         listing: list[Json] = answer.body["data"]
-        assert listing or what == "trajectories", "a session without turns is unknown"
         return listing
 
     async def metric(self, name: str, **labels: str) -> float:
@@ -205,6 +215,7 @@ class KeepingStore:
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
+        self.deleted: list[tuple[str, int]] = []
         self.waiting = 0
         self.failure: Exception | None = None
         self._open = asyncio.Event()
@@ -219,7 +230,10 @@ class KeepingStore:
         self._open.set()
 
     async def delete(self, session_id: str) -> None:
-        """Forget nothing: the tests look at what was put."""
+        """Forget nothing, since the tests look at what was put, but note how much that was; or fail."""
+        if self.failure is not None:
+            raise self.failure
+        self.deleted.append((session_id, len(self.turns)))
 
     async def put(self, session_id: str, turns: Sequence[Turn]) -> None:
         """Keep the turns, or fail."""

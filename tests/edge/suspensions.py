@@ -2,7 +2,7 @@
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -11,10 +11,14 @@ _CURRENT: ContextVar["Suspensions"] = ContextVar("current")
 
 
 class Suspensions:
-    """Counts how often a task and its children wait, and cancels the task when they do for the time number `at`."""
+    """Counts how often a task and its children wait, and cancels the task when they do for the time number `at`.
 
-    def __init__(self, at: int) -> None:
+    With `stop`, it calls that instead.
+    """
+
+    def __init__(self, at: int, stop: Callable[[], object] | None = None) -> None:
         self.at = at
+        self._stop = stop
         self.reached = False
         self._count = 0
         self._task: asyncio.Task[Any] | None = None
@@ -35,7 +39,7 @@ class Suspensions:
         if self._count == self.at:
             assert self._task is not None
             self.reached = True
-            asyncio.get_running_loop().call_soon(self._task.cancel)
+            asyncio.get_running_loop().call_soon(self._stop or self._task.cancel)
         self._count += 1
 
 

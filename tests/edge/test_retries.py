@@ -226,6 +226,28 @@ async def test_a_call_that_failed_is_not_answered_by_an_equal_one_that_did_well(
     assert turn_id(retried) != turn_id(well)
 
 
+async def test_a_deleted_session_replays_nothing(house: House) -> None:
+    """The retry is refused as every call is; where no session was named, it is sampled in a new one."""
+    await house.ask("s")
+    unnamed = (await house.ask(None)).headers["x-session-id"]
+    for session in ("s", unnamed):
+        assert (await house.call("DELETE", f"/sessions/{session}")).status == 204
+
+    assert (await house.ask("s", headers=retry())).status == 409
+    again = await house.ask(None, headers=retry())
+    assert (again.status, is_replayed(again)) == (200, False)
+    assert again.headers["x-session-id"] != unnamed
+
+
+async def test_a_finished_session_still_replays(house: House) -> None:
+    """An answer that was lost before the end is no new turn."""
+    first = await house.ask("s")
+    assert (await house.call("POST", "/sessions/s/finish")).status == 200
+
+    assert turn_id(await house.ask("s", headers=retry())) == turn_id(first)
+    assert (await house.ask("s", headers=retry())).status == 409
+
+
 @pytest.mark.parametrize("settings", [{"retry_window_calls": 0}, {"retry_window_s": 0}])
 async def test_beyond_the_window_a_retry_is_sampled(open_house: OpenHouse, settings: dict[str, int]) -> None:
     """Whatever it is marked with."""

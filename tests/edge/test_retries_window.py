@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.edge.retries import Retries, Sending, Taken, sending_of
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
 from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.errors import BadRequest, EngineUnavailable
 from tests.edge.marks import keyed, retry

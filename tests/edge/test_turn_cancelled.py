@@ -10,8 +10,10 @@ from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.edge.sessions import Session
+from gateway.edge.session import Session
+from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
 from tests.edge.house import Application, KeepingStore, Words, serving, until
@@ -84,6 +86,44 @@ async def test_cancelled_at_each_of_its_awaits_a_call_leaves_no_trace_but_aborte
 
     assert at > 5 * n
     assert "aborted" in bench.statuses
+
+
+async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Bench) -> None:
+    """One await after the other: its call is refused or was recorded before, and nothing is stored after the deletion."""
+    outcomes = []
+    for suspension in count():
+        sessions, store, deletions = Sessions(), bench.store, list[asyncio.Task[None]]()
+
+        async def take(sessions: Sessions = sessions) -> None:
+            sampling = Sampling(extra_args={"script": bench.words.said("A longer answer.")})
+            call = TurnCall("s", TurnRequest((Message("user", "Hello?"),), sampling=sampling), ("t",), "r")
+            with sessions.entered(call) as session:
+                await take_turn(call, session, bench.deps)
+
+        def delete(sessions: Sessions = sessions, deletions: list[asyncio.Task[None]] = deletions) -> None:
+            deletions.append(asyncio.ensure_future(sessions.delete("s", bench.store)))
+
+        before, done = len(store.turns), len(store.deleted)
+        work = Suspensions(suspension, delete).run(take())
+        task = asyncio.ensure_future(work)
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*deletions)
+        await bench.holds_nothing()
+        if not deletions:  # it ended before it waited so often
+            break
+        outcome = task.exception()
+        outcomes.append(outcome)
+        assert outcome is None or isinstance(outcome, SessionClosed)
+        assert store.deleted[done:] == [("s", len(store.turns))]
+        assert [turn.status for turn in store.turns[before:]] in (
+            [],
+            ["aborted"] if outcome is not None else ["complete"],
+        )
+        with pytest.raises(UnknownSession):
+            sessions.get("s")
+        assert not sessions._sessions
+
+    assert len(outcomes) > 5
 
 
 async def test_what_is_kept_of_a_cancelled_turn_is_what_the_engine_wrote_first(bench: Bench) -> None:

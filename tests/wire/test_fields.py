@@ -10,6 +10,7 @@ READERS = {
     "integer": lambda fields: fields.integer("x", 0, 10),
     "number": lambda fields: fields.number("x", 0, 10),
     "flag": lambda fields: fields.flag("x"),
+    "choice": lambda fields: fields.choice("x"),
     "mapping": lambda fields: fields.mapping("x"),
     "objects": lambda fields: fields.objects("x"),
     "items": lambda fields: fields.items("x"),
@@ -38,6 +39,7 @@ def refused(read, *, value: object, at: str = "") -> BadRequest:
         ("integer", None),
         ("number", None),
         ("flag", False),
+        ("choice", None),
         ("mapping", {}),
         ("objects", []),
         ("items", []),
@@ -62,6 +64,8 @@ def test_null_counts_as_absent(reader, absent):
         ("number", -0.0),
         ("flag", True),
         ("flag", False),
+        ("choice", True),
+        ("choice", False),
         ("mapping", {"a": [1]}),
         ("items", [1, None, "a"]),
     ],
@@ -93,6 +97,7 @@ def test_a_value_of_the_right_type_comes_as_it_is(reader, value):
         ("number", float("inf"), "must be between 0 and 10"),
         ("flag", 0, "must be a boolean"),
         ("flag", "true", "must be a boolean"),
+        ("choice", 0, "must be a boolean"),
         ("mapping", [], "must be an object"),
         ("mapping", "{}", "must be an object"),
         ("mapping", nest(MAX_DEPTH + 2), f"must not be nested deeper than {MAX_DEPTH} levels"),
@@ -223,3 +228,8 @@ def test_an_error_does_not_repeat_the_body():
     with pytest.raises(BadRequest) as caught:
         parse_object(b'{"x": "a secret", }')
     assert "secret" not in caught.value.message
+
+
+def test_names_are_those_of_all_values():
+    """Whether they are read or not."""
+    assert list(Fields({"x": None, "y": 1}, "").names()) == ["x", "y"]

@@ -130,6 +130,14 @@ def test_a_request_is_written_as_its_golden_file_says(case):
     assert strict(case["body"]) == strict(orjson.loads(body))
 
 
+@pytest.mark.parametrize(("least", "sent"), [(None, None), (0, 0), (3, 3), (4, 4), (5, 4)])
+def test_a_limit_is_also_the_most_that_must_be_sampled(least, sent):
+    """The limit may have been cut below what the agent asked for; engines refuse such a pair."""
+    request = TurnRequest(messages=(), sampling=Sampling(min_tokens=least))
+    body = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[]))
+    assert body["sampling_params"].get("min_tokens") == sent
+
+
 # Evidence: every id with a logprob of its own, or no turn
 
 

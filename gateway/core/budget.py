@@ -1,0 +1,78 @@
+"""How much one session may use up, and what that leaves to its next answer."""
+
+from dataclasses import dataclass
+
+from gateway.errors import ContextLengthExceeded, TooManyRequests
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a session has used up. Its complete turns count as turns; tokens count for aborted ones too."""
+
+    turns: int = 0
+    aborted_turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The bounds of one session; ``None`` is no bound."""
+
+    max_context_tokens: int | None = None
+    """Prompt and completion of one answer together: a window smaller than the model's."""
+    max_completion_tokens: int | None = None
+    """Sampled tokens of all turns together. Answers sampled side by side each get what was left before them."""
+    max_turns: int | None = None
+    """Complete turns, and those in flight."""
+
+    def over(self, defaults: "Budget") -> "Budget":
+        """The bounds of this budget, and those of `defaults` where it has none."""
+        return Budget(
+            _first(self.max_context_tokens, defaults.max_context_tokens),
+            _first(self.max_completion_tokens, defaults.max_completion_tokens),
+            _first(self.max_turns, defaults.max_turns),
+        )
+
+    def admit(self, spent: Spent, *, in_flight: int, n: int) -> None:
+        """Let a call for `n` answers begin, beside `in_flight` others.
+
+        Raises:
+            TooManyRequests: the turns, or the completion tokens, do not suffice for all of them.
+        """
+        if self.max_turns is not None and spent.turns + in_flight + n > self.max_turns:
+            taken = f"{spent.turns} are taken, {in_flight} in flight"
+            raise TooManyRequests(f"the session's budget of {self.max_turns} turns is used up: {taken}, {n} asked for")
+        self._completion_room(spent, n)
+
+    def window(self, model_tokens: int) -> int:
+        """The context that a session has in a model's."""
+        return model_tokens if self.max_context_tokens is None else min(model_tokens, self.max_context_tokens)
+
+    def limit(self, spent: Spent, *, model_tokens: int, prompt_tokens: int, asked: int | None, n: int) -> int:
+        """How many tokens one of `n` answers may have, which is at least one.
+
+        Raises:
+            ContextLengthExceeded: the prompt leaves no room in the model's context, or in the session's.
+            TooManyRequests: the completion tokens are used up.
+        """
+        window = self.window(model_tokens)
+        if window <= prompt_tokens:
+            whose = "the model's context" if window == model_tokens else "the context that this session may use"
+            raise ContextLengthExceeded(f"the prompt of {prompt_tokens} tokens leaves no room in {whose}: {window}")
+        bounds = (window - prompt_tokens, asked, self._completion_room(spent, n))
+        return min(bound for bound in bounds if bound is not None)
+
+    def _completion_room(self, spent: Spent, n: int) -> int | None:
+        """What is left to each of `n` answers."""
+        if self.max_completion_tokens is None:
+            return None
+        room = (self.max_completion_tokens - spent.completion_tokens) // n
+        if room < 1:
+            used = f"{spent.completion_tokens} of {self.max_completion_tokens}"
+            raise TooManyRequests(f"the session's budget of completion tokens is used up: {used}, for {n} more answers")
+        return room
+
+
+def _first(given: int | None, default: int | None) -> int | None:
+    return default if given is None else given

@@ -1,0 +1,77 @@
+"""A session's life beside its turns: made, listed, shown, finished, deleted. All of it is the harness' business."""
+
+import secrets
+from urllib.parse import quote
+
+from aiohttp import web
+
+from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.retries import Retries
+from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.store import Store
+from gateway.edge.tasks import WaitedTasks
+from gateway.wire import sessions as wire
+
+_SID = "{sid:(?!.*/(?:v1/|(?:turns|trajectories|finish)$)).+}"
+"""A session alone: paths of its parts, asked with the wrong method, are not sessions of a longer name."""
+
+
+class Lifecycle:
+    """The handlers, and what they share."""
+
+    def __init__(self, sessions: Sessions, tasks: WaitedTasks, retries: Retries, store: Store) -> None:
+        self._sessions = sessions
+        self._tasks = tasks
+        self._retries = retries
+        self._store = store
+
+    def routes(self) -> list[web.RouteDef]:
+        """Every route of sessions as such."""
+        return [
+            web.post("/sessions", self.create),
+            web.get("/sessions", self.listing),
+            web.post("/sessions/{sid:.+}/finish", self.finish),
+            web.get(f"/sessions/{_SID}", self.show),
+            web.delete(f"/sessions/{_SID}", self.delete),
+        ]
+
+    async def create(self, request: web.Request) -> web.Response:
+        """A session with terms of its own, and the URL under which an agent speaks in it."""
+        asked = wire.decode_creation(await _body(request))
+        session_id = checked_session_id(asked.session_id or f"s_{secrets.token_hex(12)}")
+        self._sessions.create(session_id, asked.terms)
+        base_url = f"{request.scheme}://{request.host}/sessions/{quote(session_id)}/v1"
+        return json_answer(wire.encode_created(session_id, base_url), status=201)
+
+    async def listing(self, request: web.Request) -> web.Response:
+        """The sessions, in the order in which they were made."""
+        return json_answer(wire.encode_sessions(*self._sessions.listing(wire.decode_page(request.query))))
+
+    async def show(self, request: web.Request) -> web.Response:
+        """One session."""
+        return json_answer(wire.encode_session(self._sessions.get(request.match_info["sid"]).state()))
+
+    async def finish(self, request: web.Request) -> web.Response:
+        """The end of a session, with its reward; repeated to change it."""
+        body = await _body(request)
+        session = self._sessions.get(request.match_info["sid"], even_in_first_call=True)
+        session.finish(wire.decode_finish(body, session.terms.metadata))
+        return json_answer(wire.encode_session(session.state()))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """No session any more. It is deleted to the end even if the client does not wait for that."""
+        deletion = self._delete(request.match_info["sid"])
+        await self._tasks.start(deletion, may_cancel=lambda: False).wait()
+        return web.Response(status=204)
+
+    async def _delete(self, session_id: str) -> None:
+        await self._sessions.delete(session_id, self._store)
+        self._retries.forget(session_id)
+
+
+async def _body(request: web.Request) -> bytes:
+    """The body, which may be empty."""
+    body = await request.read()
+    if body:
+        refuse_other_media(request)
+    return body

@@ -1,0 +1,118 @@
+"""One session of this gateway."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gateway.core.budget import Spent
+from gateway.core.canon import Policy
+from gateway.core.ledger import Ledger
+from gateway.core.terms import Terms
+from gateway.core.types import JsonObject, TurnRequest
+from gateway.wire.sessions import Finish, SessionState
+
+
+class Call(Protocol):
+    """What is to be known of a call that takes turns in a session."""
+
+    session_id: str
+    request: TurnRequest
+    sealed: bool
+    anonymous: bool
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One call under way, and the task that it runs in."""
+
+    call: Call
+    task: "asyncio.Task[object]"
+    evicted: bool = False
+
+
+class Session:
+    """One session: its ledger, its terms, and the engine rank that holds its prefix."""
+
+    def __init__(
+        self,
+        session_id: str,
+        terms: Terms | None = None,
+        *,
+        policy: Policy = "canonical",
+        created_s: float = 0.0,
+        number: int = 0,
+    ) -> None:
+        self.id = session_id
+        self.terms = terms or Terms()
+        self.created_s = created_s
+        self.number = number
+        """Its place among all sessions, in the order in which they were made."""
+        self.ledger = Ledger(policy)
+        self.pin: str | None = None
+        """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
+        self.kept = False
+        """Whether it exists without a turn, because somebody made or finished it."""
+        self.anonymous = False
+        """Whether it was minted for a client that named none, and may be found by prefix."""
+        self.finished = False
+        self.reward: float | None = None
+        self.deleted = False
+        self.held: list[Held] = []
+        self._spent = Spent()
+        self._counted = 0
+
+    @property
+    def exists(self) -> bool:
+        """Whether others may see it."""
+        return not self.deleted and (self.kept or bool(self.ledger.turns))
+
+    @property
+    def turns_in_flight(self) -> int:
+        """Turns under way: an n-fold request takes n."""
+        return sum(held.call.request.n for held in self.held)
+
+    def spent(self) -> Spent:
+        """What has been used up so far. Each turn is looked at once."""
+        for turn in self.ledger.turns[self._counted :]:
+            done, spent = turn.status == "complete", self._spent
+            self._spent = Spent(
+                spent.turns + done,
+                spent.aborted_turns + (not done),
+                spent.prompt_tokens + turn.prompt_length,
+                spent.completion_tokens + len(turn.completion.ids),
+            )
+            self._counted += 1
+        return self._spent
+
+    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> int:
+        """How many tokens one answer to `request` may have; see `Budget.limit`."""
+        budget, asked = self.terms.budget, request.sampling.max_tokens
+        return budget.limit(
+            self.spent(), model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=request.n
+        )
+
+    def governed(self, request: TurnRequest) -> TurnRequest:
+        """A request, sampling as the session has it."""
+        return replace(request, sampling=self.terms.applied(request.sampling))
+
+    def finish(self, finish: Finish) -> None:
+        """Take no more turns; those in flight still end. A later finish may change the reward."""
+        self.finished = self.kept = True
+        self.reward = self.reward if finish.reward is None else finish.reward
+        self.terms = replace(self.terms, metadata=finish.metadata)
+
+    def of_rows(self) -> JsonObject:
+        """What each of its rows says of it."""
+        return {"session_id": self.id, "group_id": self.terms.group_id, "reward": self.reward}
+
+    def state(self) -> SessionState:
+        """What others are shown of it."""
+        return SessionState(
+            session_id=self.id,
+            terms=self.terms,
+            spent=self.spent(),
+            turns_in_flight=self.turns_in_flight,
+            finished=self.finished,
+            reward=self.reward,
+            created_s=self.created_s,
+        )

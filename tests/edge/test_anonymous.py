@@ -1,0 +1,171 @@
+"""Clients that name no session: who changed only `base_url` gets sessions, not fragments of one turn."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.edge.house import HELLO, TOOLS, Answer, House, Json, OpenHouse, Words, user
+
+SYSTEM: Json = {"role": "system", "content": "Be brief."}
+
+
+def session(answer: Answer) -> str:
+    """Which session took the turn."""
+    assert answer.status == 200
+    return answer.headers["x-session-id"]
+
+
+def after(answer: Answer, history: list[Json], *new: Json, **changed: Any) -> list[Json]:
+    """A history that goes on; the answer replayed as it came, unless `changed`."""
+    return [*history, answer.message | changed, *new]
+
+
+async def reasons(house: House, name: str) -> list[str | None]:
+    """Why the prompts of a session's turns were rendered; ``None`` where they were bridged."""
+    return [turn["reason"] for turn in await house.turns(name)]
+
+
+async def test_a_conversation_is_one_session(house: House, words: Words) -> None:
+    """Turn by turn it is found again and bridged."""
+    history, names = [*HELLO], []
+    for at in range(4):
+        answer = await house.ask(None, history, words.said(f"Answer {at}."))
+        names.append(session(answer))
+        history = after(answer, history, user(f"Question {at}?"))
+
+    assert len(set(names)) == 1
+    assert await reasons(house, names[0]) == ["first_turn", None, None, None]
+    assert len(await house.rows(names[0])) == 1
+
+
+async def test_a_request_without_an_answer_of_ours_always_mints(house: House, words: Words) -> None:
+    """Equal first calls, one after the other or at once, and histories of others."""
+    foreign = [*HELLO, {"role": "assistant", "content": "Not ours."}, user("More.")]
+    first = [session(await house.ask(None, HELLO, words.said("Hi."))) for _ in range(2)]
+    at_once = await asyncio.gather(*(house.ask(None, HELLO, words.said("Hi.")) for _ in range(4)))
+    others = [session(await house.ask(None, foreign, words.said("Hi."))) for _ in range(2)]
+
+    names = [*first, *map(session, at_once), *others]
+    assert len(set(names)) == len(names)
+
+
+async def test_each_of_many_that_began_alike_goes_on_in_its_own_session(house: House, words: Words) -> None:
+    """A group of attempts at one task, more than would be asked one by one."""
+    answers = [await house.ask(None, HELLO, words.said(f"Answer {at}.")) for at in range(40)]
+
+    for answer in answers:
+        history = after(answer, HELLO, user("More."), content=f" {answer.message['content']}\n")
+        assert session(await house.ask(None, history, words.said("Yes."))) == session(answer)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"tools": TOOLS}, {"messages": [SYSTEM]}, {"model": "sim"}, {"chat_template_kwargs": {"enable_thinking": False}}],
+)
+async def test_what_stands_above_the_messages_may_change(house: House, words: Words, change: Json) -> None:
+    """The history is still its own: one session, in which a new lineage begins."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    fields = {name: value for name, value in change.items() if name != "messages"}
+    history = change.get("messages", []) + after(first, HELLO, user("More."))
+    second = await house.ask(None, history, words.said("Yes."), **fields)
+
+    assert session(second) == session(first)
+    back = after(second, after(first, HELLO, user("More.")), user("Again."))
+    assert session(await house.ask(None, back, words.said("Yes."))) == session(first)
+
+
+async def test_among_equals_the_session_whose_calls_come_back_goes_on(house: House, words: Words) -> None:
+    """Ids tell twins apart; without them it is the latest."""
+    script = words.called("Hm.", "weather", {"city": "Oslo"})
+    twins = [await house.ask(None, HELLO, script, tools=TOOLS) for _ in range(3)]
+
+    for twin in twins:
+        (call,) = twin.message["tool_calls"]
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "Rain."}
+        history = after(twin, HELLO, result, content=None, reasoning_content=None, reasoning=None)
+        assert session(await house.ask(None, history, words.said("Rain."), tools=TOOLS)) == session(twin)
+    nameless = after(twins[0], HELLO, user("So?"), tool_calls=[{**twins[0].message["tool_calls"][0], "id": ""}])
+    assert session(await house.ask(None, nameless, words.said("Rain."), tools=TOOLS)) == session(twins[-1])
+
+
+async def test_the_session_that_knows_most_goes_on(house: House, words: Words) -> None:
+    """Even when a later one knows the beginning as well."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    history = after(first, HELLO, user("More."))
+    second = await house.ask(None, history, words.said("Yes."))
+    later = await house.ask(None, HELLO, words.said("Hi."))
+
+    assert session(await house.ask(None, after(second, history, user("On.")))) == session(first)
+    assert session(await house.ask(None, after(later, HELLO, user("Else.")))) == session(later)
+
+
+async def test_a_rewritten_end_is_a_branch_of_the_session(house: House, words: Words) -> None:
+    """An edit, a retry from the middle, or a sub-agent that replays its parent's history."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    history = after(first, HELLO, user("More."))
+    second = await house.ask(None, history, words.said("Yes."))
+    edited = [*history, {"role": "assistant", "content": "No."}, user("Why?")]
+
+    for branch in (history, edited, after(first, HELLO, user("Begin."))):
+        assert session(await house.ask(None, branch, words.said("Well."))) == session(first) == session(second)
+
+
+async def test_a_compaction_begins_a_session(house: House, words: Words) -> None:
+    """Its summary holds no answer of ours."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+
+    assert session(await house.ask(None, [user("Summary: hello, hi.")], words.said("On."))) != session(first)
+
+
+@pytest.mark.parametrize("naming", ["path", "header", "body"])
+async def test_a_named_session_is_never_found_by_prefix(house: House, words: Words, naming: str) -> None:
+    """It is somebody's: who does not know its name is somebody else."""
+    fields: Json = {"headers": {"X-Session-ID": "s"}} if naming == "header" else {}
+    fields |= {"session_id": "s"} if naming == "body" else {}
+    named = await house.ask("s" if naming == "path" else None, HELLO, words.said("Hi."), **fields)
+    assert session(named) == "s"
+
+    assert session(await house.ask(None, after(named, HELLO, user("More.")), words.said("Yes."))) != "s"
+
+
+async def test_a_session_that_was_minted_can_be_named(house: House, words: Words) -> None:
+    """The header says its name; it is still found without."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    history = after(first, HELLO, user("More."))
+    second = await house.ask(session(first), history, words.said("Yes."))
+
+    assert session(await house.ask(None, after(second, history, user("On.")))) == session(first)
+
+
+async def test_a_deleted_session_is_not_found(house: House, words: Words) -> None:
+    """Its history is foreign from then on."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    await house.send("DELETE", f"/sessions/{session(first)}")
+
+    later = await house.ask(None, after(first, HELLO, user("More.")), words.said("Yes."))
+
+    assert session(later) != session(first)
+    assert await reasons(house, session(later)) == ["first_turn"]
+
+
+async def test_a_finished_session_is_found_and_closed(house: House, words: Words) -> None:
+    """To go on elsewhere would make a fragment of what was graded as a whole."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    await house.send("POST", f"/sessions/{session(first)}/finish", reward=1)
+
+    refused = await house.ask(None, after(first, HELLO, user("More.")))
+
+    assert (refused.status, refused.error["code"]) == (409, "session_closed")
+
+
+async def test_a_failed_turn_is_not_found(open_house: OpenHouse, words: Words) -> None:
+    """Only what the client was answered leads back."""
+    house = await open_house()
+    house.faults.inject("cut", after=3)
+    assert (await house.ask(None, HELLO, words.said("Hi."))).status == 503
+
+    names = [
+        session(await house.ask(None, [*HELLO, {"role": "assistant", "content": text}, user("?")])) for text in "HH"
+    ]
+    assert len(set(names)) == 2
