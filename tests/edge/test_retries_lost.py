@@ -102,12 +102,19 @@ async def one_of_two_lost(
     yield delivered, lost
 
 
+async def told(house: House) -> dict[str, bool | None]:
+    """What is said of each turn's delivery."""
+    return {turn["turn_id"]: turn["delivered"] for turn in await house.turns("s")}
+
+
 async def test_of_two_equal_turns_the_retry_gets_the_one_that_is_known_to_be_lost(open_house: OpenHouse) -> None:
     """Not the older one; and when that has reached its client, the next retry gets the other."""
     store = KeepingStore()
     house = await open_house(store=store)
     async with one_of_two_lost(house, store) as (delivered, lost):
+        assert await told(house) == {delivered: True, lost: False}
         assert turn_id(await house.ask("s", headers=retry(1))) == lost
+        assert await told(house) == {delivered: True, lost: True}
         assert turn_id(await house.ask("s", headers=retry(2))) == delivered
     assert len(house.journal) == 2
 
