@@ -1,6 +1,7 @@
 """The gateway as an aiohttp application."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -9,11 +10,14 @@ from aiohttp import web
 
 from gateway.core.budget import Budget
 from gateway.edge.backends import Backends
+from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
+from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore, Store
+from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps
 from gateway.errors import ConfigError
 from gateway.render import registry
@@ -46,10 +50,13 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     sessions = Sessions(policy=settings.matching, budget=budget, ttl_s=settings.session_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
-    server = Server(deps, keys, sessions, noise=noise, tag_headers=settings.tag_header)
+    tasks = WaitedTasks(settings.disconnect_grace_s)
+    retries = Retries(settings.retry_window_s, settings.retry_window_calls, time.monotonic)
+    calls = Calls(deps, sessions, tasks, retries, noise=noise, tag_headers=settings.tag_header)
+    server = Server(deps, keys, sessions, calls)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
-    app.on_shutdown.append(lambda _app: server.tasks.drain())
+    app.on_shutdown.append(lambda _app: tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))
     return app
 

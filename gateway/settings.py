@@ -98,6 +98,12 @@ class Settings(BaseSettings):
     """How long the id of a deleted session is refused."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
+    disconnect_grace_s: float = Field(default=0.0, ge=0, le=86_400)
+    """How long a turn goes on when its client has left, so that a retry can join it. With 0 it is stopped at once."""
+    retry_window_s: float = Field(default=900.0, ge=0, le=86_400)
+    """How long after its end a turn can answer a retry; clients that time out wait for up to ten minutes before."""
+    retry_window_calls: int = Field(default=16_384, ge=0)
+    """How many ended calls are kept for retries, over all sessions."""
 
     @field_validator("engine", mode="before")
     @classmethod

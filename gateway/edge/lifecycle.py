@@ -6,6 +6,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.retries import Retries
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.store import Store
 from gateway.edge.tasks import WaitedTasks
@@ -18,9 +19,10 @@ _SID = "{sid:(?!.*/(?:v1/|(?:turns|trajectories|finish)$)).+}"
 class Lifecycle:
     """The handlers, and what they share."""
 
-    def __init__(self, sessions: Sessions, tasks: WaitedTasks, store: Store) -> None:
+    def __init__(self, sessions: Sessions, tasks: WaitedTasks, retries: Retries, store: Store) -> None:
         self._sessions = sessions
         self._tasks = tasks
+        self._retries = retries
         self._store = store
 
     def routes(self) -> list[web.RouteDef]:
@@ -58,9 +60,13 @@ class Lifecycle:
 
     async def delete(self, request: web.Request) -> web.Response:
         """No session any more. It is deleted to the end even if the client does not wait for that."""
-        deletion = self._sessions.delete(request.match_info["sid"], self._store)
-        await self._tasks.run(deletion, may_cancel=lambda: False)
+        deletion = self._delete(request.match_info["sid"])
+        await self._tasks.start(deletion, may_cancel=lambda: False).wait()
         return web.Response(status=204)
+
+    async def _delete(self, session_id: str) -> None:
+        await self._sessions.delete(session_id, self._store)
+        self._retries.forget(session_id)
 
 
 async def _body(request: web.Request) -> bytes:

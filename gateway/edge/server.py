@@ -2,10 +2,8 @@
 
 import asyncio
 import hmac
-import secrets
-import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -14,20 +12,15 @@ from aiohttp import web
 
 from gateway.core.fate import fates
 from gateway.core.segments import Rows
-from gateway.core.turn import Turn
 from gateway.edge.body import json_answer as _json
-from gateway.edge.body import refuse_other_media
-from gateway.edge.labels import labels_of
+from gateway.edge.calls import Calls
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.session import Session
-from gateway.edge.sessions import Sessions, checked_session_id
-from gateway.edge.tasks import WaitedTasks
-from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.edge.sessions import Sessions
+from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
-from gateway.wire.dialect import Dialect
 from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, told_turn
-from gateway.wire.noise import Noise
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -36,8 +29,6 @@ log = structlog.get_logger()
 _OPEN_ROUTES = {"/health", "/ready"}
 _FAREWELL_S = 0.5
 """For the client to read its answer: to hang up on bytes that were not read resets the connection."""
-_LARGE_BODY_BYTES = 1 << 20
-"""From here on, decoding would hold up everybody else for tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +63,11 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, *, noise: Noise, tag_headers: Sequence[str]) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls) -> None:
         self.deps = deps
         self.sessions = sessions
-        self.tasks = WaitedTasks()
+        self.calls = calls
         self._keys = keys
-        self._noise = noise
-        self._tag_headers = tag_headers
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -92,7 +81,7 @@ class Server:
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
             web.get("/sessions/{sid:.+}/trajectories", self.trajectories),
             web.get("/sessions/{sid:.+}/turns", self.turns),
-            *Lifecycle(self.sessions, self.tasks, self.deps.store).routes(),
+            *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -115,7 +104,7 @@ class Server:
 
     async def chat_completions(self, request: web.Request) -> web.Response:
         """One turn in OpenAI's chat dialect."""
-        return await self._take(request, chat)
+        return await self.calls.take(request, chat)
 
     async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
@@ -128,29 +117,6 @@ class Server:
         session = self.sessions.get(request.match_info["sid"])
         encode = partial(told_turn, fates(session.ledger))
         return await _written(request, _page(request, session, PAGE_TURNS, list, encode))
-
-    async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
-        refuse_other_media(request)
-        body = await request.read()
-        decode = partial(dialect.decode, body, self._noise)
-        asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
-        named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
-        found = None if named else self.sessions.found(asked.messages)
-        session_id = checked_session_id(named or found or _new_id("s"))
-        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
-        request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-        call = TurnCall(session_id, asked, _new_id("turn"), request_id, anonymous=not named)
-        turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
-        headers = {"x-request-id": request_id, "x-session-id": session_id, "x-turn-id": turn.id}
-        return _json(dialect.encode(turn, asked, created_s=int(time.time())), headers=headers)
-
-    async def _turn(self, call: TurnCall) -> Turn:
-        # The session is held by the task, not by the request: a turn is recorded after its client has left.
-        with self.sessions.entered(call) as session:
-            call.request = session.governed(call.request)
-            turn = await take_turn(call, session, self.deps)
-            self.sessions.note(session, call.request.messages, turn.message)
-            return turn
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -209,7 +175,3 @@ async def _written(request: web.Request, page: Iterator[bytes]) -> web.StreamRes
         await response.write(piece)
     await response.write_eof()
     return response
-
-
-def _new_id(kind: str) -> str:
-    return f"{kind}_{secrets.token_hex(12)}"

@@ -2,13 +2,14 @@
 
     prepare → build the prompt → lease an engine → sample → parse → put → commit → answer
 
-Stopped anywhere before put, it leaves the ledger as it was, save one aborted turn if ids had been sampled
-with evidence. Nothing is locked: two calls of one session become siblings.
+A call may ask for several answers: each is sampled on a lease of its own, and they are recorded together or not
+at all. Stopped anywhere before put, it leaves the ledger as it was, save an aborted turn for each answer of which
+ids had been sampled with evidence. Nothing is locked: two calls of one session become siblings.
 """
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from gateway.edge.backends import Backends, Rank
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session
 from gateway.edge.store import Store
+from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
@@ -34,6 +36,9 @@ from gateway.wire.generate import Collector, encode_request
 
 T = TypeVar("T")
 log = structlog.get_logger()
+
+_SEEDS = 1 << 64
+"""Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +60,75 @@ class Deps:
 
 @dataclass(slots=True)
 class TurnCall:
-    """One turn being taken."""
+    """One call being taken: a turn, or as many siblings as it asks for."""
 
     session_id: str
     request: TurnRequest
-    turn_id: str
+    turn_ids: tuple[str, ...]
+    """One for each answer that is asked for."""
     request_id: str
     sealed: bool = False
-    """Set when the turn is being recorded: from then on it is no longer cancelled."""
+    """Set when the turns are being recorded: from then on the call is no longer cancelled."""
     anonymous: bool = False
     """Whether the client named no session."""
 
 
-async def take_turn(call: TurnCall, session: Session, deps: Deps) -> Turn:
-    """Prepare, sample, record; returns the committed turn.
+@dataclass(slots=True)
+class Choice:
+    """One of the answers that a call asks for, and how far it got."""
+
+    turn_id: str
+    request_id: str
+    """The engine tells its calls apart by it, so each choice has its own."""
+    request: TurnRequest
+    rank: Rank | None = None
+    """Where it is sampled, once a lease was had."""
+    collector: Collector = field(default_factory=Collector)
+    whole: Completion | None = None
+
+
+async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
+    """Prepare, sample, record; returns the committed turns, one for each answer asked for.
 
     Raises:
-        GatewayError: see the errors of each step; the ledger is as it was, but for an aborted turn.
+        GatewayError: see the errors of each step, the first among several choices; the ledger is as it was,
+            but for aborted turns.
     """
     request = call.request
     translator = deps.renderers.get(request.template_kwargs)
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
-    collector = Collector()
-    origin, pin = Origin("", 0), session.pin
+    retention = _retention(translator, pending, prompt)
+    choices = _choices(call)
     try:
-        async with deps.backends.lease(session.pin, session.id) as rank:
-            origin = Origin(rank.engine.url, rank.number, _retention(translator, pending, prompt))
-            pin = rank.name
-            await _sample(call, session, prompt, translator, rank, collector)
-        whole = collector.completion()
-        completion, answer = await deps.rendering(lambda: _read(translator, prompt, whole, request))
-    except (asyncio.CancelledError, GatewayError) as error:
-        # An engine whose evidence fails once is not believed for the rest either.
-        partial = None if isinstance(error, EngineProtocolError) else collector.partial()
-        if partial is not None:
+        await together(_sample(choice, prompt, translator, session, deps) for choice in choices)
+        read = await deps.rendering(lambda: [_read(translator, prompt, choice) for choice in choices])
+    except (asyncio.CancelledError, GatewayError):
+        partials = [(choice, partial) for choice in choices if (partial := choice.collector.partial())]
+        if partials:
             call.sealed = True
-            aborted = pending.seal(call.turn_id, prompt, partial, Answer(Message("assistant")), origin)
+            nothing = Answer(Message("assistant"))
+            aborted = [_sealed(choice, pending, prompt, ids, nothing, retention) for choice, ids in partials]
             await _record(call, session, deps, pending, aborted)
         raise
     call.sealed = True
-    turn = pending.seal(call.turn_id, prompt, completion, answer, origin)
-    await _record(call, session, deps, pending, turn)
-    session.pin = pin
-    return turn
+    pairs = zip(choices, read, strict=True)
+    turns = tuple(_sealed(choice, pending, prompt, *completed, retention) for choice, completed in pairs)
+    await _record(call, session, deps, pending, turns)
+    session.pin = choices[0].rank.name if choices[0].rank else None
+    return turns
+
+
+def _choices(call: TurnCall) -> list[Choice]:
+    """The choices of a call: alike but for their ids, and for the seed, which counts up from the one given."""
+    sampling = call.request.sampling
+    choices = []
+    for index, turn_id in enumerate(call.turn_ids):
+        seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
+        request_id = f"{call.request_id}-{index}" if index else call.request_id
+        choices.append(Choice(turn_id, request_id, replace(call.request, sampling=replace(sampling, seed=seed))))
+    return choices
 
 
 def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
@@ -115,19 +144,33 @@ def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt
     return build_prompt(translator, pending)
 
 
-async def _sample(
-    call: TurnCall, session: Session, prompt: Prompt, translator: Translator, rank: Rank, collector: Collector
-) -> None:
+async def _sample(choice: Choice, prompt: Prompt, translator: Translator, session: Session, deps: Deps) -> None:
+    """Sample one choice to its end, on a lease of its own."""
+    try:
+        async with deps.backends.lease(session.pin, session.id) as rank:
+            choice.rank = rank
+            body = _body(choice.request, session, prompt, translator, rank)
+            call = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
+            async with aclosing(call) as payloads:
+                async for payload in payloads:
+                    choice.collector.feed(payload)
+        choice.whole = choice.collector.completion()
+    except EngineProtocolError:
+        # An engine whose evidence fails once is not believed for the rest either.
+        choice.collector = Collector()
+        raise
+
+
+def _body(request: TurnRequest, session: Session, prompt: Prompt, translator: Translator, rank: Rank) -> bytes:
     assert rank.engine.max_model_len is not None  # or it would not be leased
-    limit = session.limit(call.request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
-    body = encode_request(prompt.ids, call.request, max_tokens=limit, stop_ids=translator.stop_ids)
-    async with aclosing(rank.engine.generate(body, request_id=call.request_id, rank=rank.number)) as payloads:
-        async for payload in payloads:
-            collector.feed(payload)
+    limit = session.limit(request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
+    return encode_request(prompt.ids, request, max_tokens=limit, stop_ids=translator.stop_ids)
 
 
-def _read(translator: Translator, prompt: Prompt, whole: Completion, request: TurnRequest) -> tuple[Completion, Answer]:
+def _read(translator: Translator, prompt: Prompt, choice: Choice) -> tuple[Completion, Answer]:
     """The completion up to its stop string, and the message that the client sees."""
+    whole, request = choice.whole, choice.request
+    assert whole is not None  # or its sampling would have failed
     ids = whole.ids.tolist()
     text_ids = ids[:-1] if ids[-1] in translator.stop_ids else ids
     stop = find_stop(translator.tokenizer, text_ids, request.sampling)
@@ -139,10 +182,20 @@ def _read(translator: Translator, prompt: Prompt, whole: Completion, request: Tu
     return whole.head(stop.kept, FinishReason.STOP), replace(answer, flags=flags)
 
 
-async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turn: Turn) -> None:
-    """Durable first, then visible."""
-    await deps.store.put(session.id, [turn])
-    pending.commit(turn)
-    deps.metrics.count(turn)
-    told = {name: value for name, value in turn_object(turn).items() if name != "tags"}  # which may say anything
-    log.info("turn", session_id=session.id, request_id=call.request_id, **told)
+def _sealed(
+    choice: Choice, pending: PendingTurn, prompt: Prompt, completion: Completion, answer: Answer, retention: str | None
+) -> Turn:
+    assert choice.rank is not None  # it has sampled there
+    origin = Origin(choice.rank.engine.url, choice.rank.number, retention)
+    return pending.seal(choice.turn_id, prompt, completion, answer, origin)
+
+
+async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]) -> None:
+    """Durable first, then visible; all turns of the call at once."""
+    await deps.store.put(session.id, turns)
+    for turn in turns:
+        pending.commit(turn)
+    for turn in turns:
+        deps.metrics.count(turn)
+        told = {name: value for name, value in turn_object(turn).items() if name != "tags"}  # which may say anything
+        log.info("turn", session_id=session.id, request_id=call.request_id, **told)

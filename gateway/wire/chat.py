@@ -1,6 +1,6 @@
 """OpenAI's chat completions: the body an agent sends, and the answer it gets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import orjson
@@ -10,6 +10,8 @@ from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling
 from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
+
+NAME = "chat"
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -23,6 +25,7 @@ _MAX_TOOLS = 512
 """Renderers take time that grows with the square of it."""
 _MAX_TEMPLATE_BYTES = 16_384
 _MAX_BIASES = 1024
+_MAX_CHOICES = 128
 
 
 def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
@@ -50,6 +53,7 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         priority=fields.integer("priority", -(2**63)),
         cache_salt=fields.text("cache_salt", 1, 1024),
         return_token_ids=fields.flag("return_token_ids"),
+        n=fields.integer("n", 1, _MAX_CHOICES) or 1,
         session_hint=_session_hint(fields),
     )
 
@@ -62,8 +66,6 @@ def _session_hint(fields: Fields) -> str | None:
 def _refuse_what_is_not_offered(fields: Fields) -> None:
     if fields.flag("stream"):
         raise fields.error("stream", "is not offered yet: send the request with stream set to false")
-    if fields.integer("n", 1) not in (None, 1):
-        raise fields.error("n", "above 1 is not offered yet: send one request for each choice")
     kind = fields.mapping("response_format").get("type", "text")
     if kind != "text":
         raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
@@ -175,30 +177,34 @@ def _tool_call(fields: Fields) -> ToolCall:
     return ToolCall(id=fields.text("id", 0, _MAX_NAME_CHARS) or "", name=name, arguments=arguments or "")
 
 
-def encode(turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
-    """The answer to a turn. Reasoning goes out under both names that clients read."""
+def encode(turns: Sequence[Turn], request: TurnRequest, *, created_s: int) -> bytes:
+    """The answer of one call, a choice for each of its turns. They share one prompt, which is counted once."""
+    prompt, sampled = turns[0].prompt_length, sum(len(turn.completion.ids) for turn in turns)
+    answer: dict[str, object] = {
+        "id": f"chatcmpl-{turns[0].id}",
+        "object": "chat.completion",
+        "created": created_s,
+        "model": request.model or "",
+        "choices": [_choice(index, turn, request) for index, turn in enumerate(turns)],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled},
+    }
+    if request.return_token_ids:
+        answer["prompt_token_ids"] = turns[0].prompt_ids().tolist()
+    return orjson.dumps(answer)
+
+
+def _choice(index: int, turn: Turn, request: TurnRequest) -> dict[str, object]:
+    """One answer. Reasoning goes out under both names that clients read."""
     message: dict[str, object] = {"role": "assistant", "content": turn.message.content}
     if turn.message.reasoning is not None:
         message["reasoning_content"] = message["reasoning"] = turn.message.reasoning
     if turn.message.tool_calls:
         message["content"] = turn.message.content or None
         message["tool_calls"] = [_encoded_call(call) for call in turn.message.tool_calls]
-    prompt, sampled = turn.prompt_length, turn.completion.ids
     truncated = turn.completion.finish_reason is FinishReason.LENGTH
     reason = "length" if truncated else "tool_calls" if turn.message.tool_calls else "stop"
-    choice: dict[str, object] = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-    answer: dict[str, object] = {
-        "id": f"chatcmpl-{turn.id}",
-        "object": "chat.completion",
-        "created": created_s,
-        "model": request.model or "",
-        "choices": [choice],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": len(sampled), "total_tokens": prompt + len(sampled)},
-    }
-    if request.return_token_ids:
-        choice["token_ids"] = sampled.tolist()
-        answer["prompt_token_ids"] = turn.prompt_ids().tolist()
-    return orjson.dumps(answer)
+    choice: dict[str, object] = {"index": index, "message": message, "logprobs": None, "finish_reason": reason}
+    return choice | {"token_ids": turn.completion.ids.tolist()} if request.return_token_ids else choice
 
 
 def _encoded_call(call: ToolCall) -> dict[str, object]:

@@ -1,5 +1,6 @@
-"""What makes a northbound dialect: a module with these three functions."""
+"""What makes a northbound dialect: a module with a name and these three functions."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.core.turn import Turn
@@ -11,11 +12,14 @@ from gateway.wire.noise import Noise
 class Dialect(Protocol):
     """The single place that a protocol lives."""
 
+    NAME: str
+    """What tells it from the others: equal bodies of two dialects are different requests."""
+
     def decode(self, body: bytes, noise: Noise) -> TurnRequest:
         """The turn that a body asks for, and nothing of it that is `noise`."""
 
-    def encode(self, turn: Turn, request: TurnRequest, *, created_s: int) -> bytes:
-        """The answer to a recorded turn."""
+    def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int) -> bytes:
+        """The answer of one call: the recorded turns of its choices, in order."""
 
     def encode_error(self, error: GatewayError) -> bytes:
         """An error in the dialect's own shape."""

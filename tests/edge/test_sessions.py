@@ -63,7 +63,7 @@ def test_an_id_has_an_end() -> None:
 
 def call(session_id: str = "s", *, n: int = 1, anonymous: bool = False) -> TurnCall:
     """A call for one turn, or for `n`."""
-    return TurnCall(session_id, TurnRequest((Message("user", "Hello?"),), n=n), "t", "r", anonymous=anonymous)
+    return TurnCall(session_id, TurnRequest((Message("user", "Hello?"),), n=n), ("t",) * n, "r", anonymous=anonymous)
 
 
 async def test_a_session_without_a_turn_is_forgotten_with_its_last_call() -> None:

@@ -1,11 +1,13 @@
 """Tasks follow their waiters, and none outlives the application."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
 
-from gateway.edge.tasks import WaitedTasks
+from gateway.edge.tasks import WaitedTask, WaitedTasks, together
 from gateway.errors import EngineUnavailable
 from tests.edge.house import until
 
@@ -45,9 +47,23 @@ def never() -> bool:
 
 async def waited_for(tasks: WaitedTasks, work: Work, may_cancel: Callable[[], bool]) -> "asyncio.Task[str]":
     """A waiter for `work`, which has begun."""
-    waiter = asyncio.ensure_future(tasks.run(work.run(), may_cancel=may_cancel))
+    waiter = asyncio.ensure_future(tasks.start(work.run(), may_cancel=may_cancel).wait())
     await until(lambda: work.begun)
     return waiter
+
+
+async def joined(task: WaitedTask[str]) -> "asyncio.Task[str]":
+    """One more waiter."""
+    before = task.waiters
+    waiter = asyncio.ensure_future(task.wait())
+    await until(lambda: task.waiters > before)
+    return waiter
+
+
+async def left(waiter: "asyncio.Task[str]") -> None:
+    """A waiter leaves."""
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
 
 
 async def test_a_waiter_gets_the_result() -> None:
@@ -129,3 +145,130 @@ async def test_nothing_is_kept_of_work_that_has_ended() -> None:
     await asyncio.sleep(0)
 
     assert not tasks._tasks
+
+
+async def test_work_goes_on_until_its_last_waiter_has_left() -> None:
+    """Whoever of them came first."""
+    tasks, work = WaitedTasks(), Work()
+    task = tasks.start(work.run(), may_cancel=always)
+    first, second = await joined(task), await joined(task)
+
+    await left(first)
+    assert (task.running, task.waiters) == (True, 1)
+    await left(second)
+
+    assert not task.running  # from now on nobody should join
+    await until(lambda: work.outcome == "cancelled")
+    assert task.result is None
+
+
+async def test_all_waiters_get_the_same_result() -> None:
+    """Those too that come when it is there already."""
+    tasks, work = WaitedTasks(), Work()
+    task = tasks.start(work.run(), may_cancel=always)
+    waiters = [await joined(task) for _ in range(3)]
+    work.end.set()
+
+    assert await asyncio.gather(*waiters) == ["done"] * 3
+    assert (task.result, await task.wait()) == ("done", "done")
+
+
+async def test_work_that_is_left_alone_ends_after_the_grace() -> None:
+    """Not before, so that it may still be joined."""
+    tasks, work = WaitedTasks(grace_s=0.05), Work()
+    task = tasks.start(work.run(), may_cancel=always)
+
+    await left(await joined(task))
+
+    assert task.running
+    await until(lambda: work.outcome == "cancelled")
+    assert not task.running
+
+
+async def test_joining_within_the_grace_saves_the_work() -> None:
+    """It lives as long as the one who joined, and has its whole grace again afterwards."""
+    tasks, work = WaitedTasks(grace_s=0.05), Work()
+    task = tasks.start(work.run(), may_cancel=always)
+    await left(await joined(task))
+    waiter = await joined(task)
+
+    await asyncio.sleep(0.1)
+    assert task.running
+    await left(waiter)
+    assert task.running
+    work.end.set()
+
+    await until(lambda: work.outcome == "done")
+
+
+async def test_work_that_is_sealed_within_the_grace_goes_on() -> None:
+    """The end of the grace changes nothing any more."""
+    tasks, work, sealed = WaitedTasks(grace_s=0.02), Work(), asyncio.Event()
+    task = tasks.start(work.run(), may_cancel=lambda: not sealed.is_set())
+    await left(await joined(task))
+    sealed.set()
+
+    await asyncio.sleep(0.05)
+    assert task.running
+    work.end.set()
+
+    assert await task.wait() == "done"
+
+
+async def test_draining_ends_every_grace() -> None:
+    """The application does not wait for retries when it stops."""
+    tasks, work = WaitedTasks(grace_s=60), Work()
+    task = tasks.start(work.run(), may_cancel=always)
+    await left(await joined(task))
+
+    await asyncio.wait_for(tasks.drain(), 1)
+
+    assert work.outcome == "cancelled"
+
+
+async def test_who_asks_is_told_of_every_end() -> None:
+    """Of a result, of a failure, and when it comes late."""
+    tasks, good, bad = WaitedTasks(), Work(), Work(ValueError("no"))
+    told: list[str | None] = []
+    for work in (good, bad):
+        task = tasks.start(work.run(), may_cancel=always)
+        task.when_done(lambda task=task: told.append(task.result))  # type: ignore[misc]  # each its own task
+        work.end.set()
+        await asyncio.gather(task.wait(), return_exceptions=True)
+
+    await until(lambda: told == ["done", None])
+
+
+async def test_of_work_that_has_ended_only_the_result_is_kept() -> None:
+    """What it was asked to do is not: requests are large, and the task may be remembered for long."""
+
+    class Asked:
+        def __call__(self) -> bool:
+            return True
+
+    asked, work = Asked(), Work()
+    task, kept = WaitedTasks().start(work.run(), may_cancel=asked), weakref.ref(asked)
+    del asked
+    work.end.set()
+    await task.wait()
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert kept() is None
+    assert task.result == "done"
+
+
+async def test_what_is_done_together_ends_together() -> None:
+    """The first failure ends the others, and is raised as it is once they have ended."""
+    good, bad = Work(), Work(ValueError("no"))
+
+    async def run(work: Work) -> None:
+        await work.run()
+
+    doing = asyncio.ensure_future(together(map(run, (good, bad))))
+    await until(lambda: good.begun and bad.begun)
+    bad.end.set()
+
+    with pytest.raises(ValueError, match="no"):
+        await doing
+    assert good.outcome == "cancelled"

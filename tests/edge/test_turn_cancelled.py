@@ -1,11 +1,8 @@
 """Cancelled anywhere, a turn is not recorded as complete, and holds nothing."""
 
 import asyncio
-import types
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from functools import partial
+from collections.abc import AsyncIterator
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -20,6 +17,7 @@ from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
 from tests.edge.house import Application, KeepingStore, Words, serving, until
+from tests.edge.suspensions import Suspensions
 
 
 class Bench:
@@ -32,12 +30,13 @@ class Bench:
         self.words = words
         self.session = Session("s")
 
-    async def take(self, text: str, *said: str) -> None:
-        """Take a turn: the model says `text` after what was said before, in turns."""
+    async def take(self, text: str, *said: str, n: int = 1) -> None:
+        """Take a turn, or `n` siblings: the model says `text` after what was said before, in turns."""
         roles = ("user", "assistant")
         messages = tuple(Message(roles[at % 2], content) for at, content in enumerate(said or ("Hello?",)))  # type: ignore[arg-type]  # roles
         sampling = Sampling(extra_args={"script": self.words.said(text)}, stop=("STOP",))
-        call = TurnCall(self.session.id, TurnRequest(messages, sampling=sampling), f"t{len(self.store.turns)}", "r")
+        turn_ids = tuple(f"t{len(self.store.turns)}-{index}" for index in range(n))
+        call = TurnCall(self.session.id, TurnRequest(messages, sampling=sampling, n=n), turn_ids, "r")
         await take_turn(call, self.session, self.deps)
 
     @property
@@ -66,55 +65,26 @@ async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
         deps.render_thread.shutdown()
 
 
-@types.coroutine
-def cancelled_at(
-    work: Coroutine[Any, Any, Any], suspension: int, stop: Callable[[], Any] | None = None
-) -> Generator[Any, None, bool]:
-    """Run `work`, and cancel its task when it waits for the time number `suspension`; whether it came to that.
-
-    With `stop`, call that instead.
-    """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    step = partial(work.send, None)
-    for number in count():
-        try:
-            awaited = step()
-        except StopIteration:
-            return number > suspension
-        if number == suspension:
-            loop.call_soon(stop or task.cancel)
-        try:
-            yield awaited
-        except asyncio.CancelledError as error:
-            step = partial(work.throw, error)
-        else:
-            step = partial(work.send, None)
-    raise AssertionError
-
-
-async def run(work: Coroutine[Any, Any, Any], suspension: int, stop: Callable[[], Any] | None = None) -> bool:
-    """As `cancelled_at`, in one task, which is the caller's."""
-    return await cancelled_at(work, suspension, stop)
-
-
-async def test_cancelled_at_each_of_its_awaits_a_turn_leaves_no_trace_but_an_aborted_one(bench: Bench) -> None:
-    """One await after the other: nothing complete is recorded, at most one aborted turn, and nothing is held."""
+@pytest.mark.parametrize("n", [1, 3])
+async def test_cancelled_at_each_of_its_awaits_a_call_leaves_no_trace_but_aborted_turns(bench: Bench, n: int) -> None:
+    """One await after the other: nothing complete is recorded, at most one aborted turn a choice, and nothing is held."""
     await bench.take("Hi.")
-    for suspension in count():
+    for at in count():
         before, puts = bench.statuses, len(bench.store.turns)
-        task = asyncio.ensure_future(run(bench.take("A longer answer.", "Hello?", "Hi.", "And?"), suspension))
-        (outcome,) = await asyncio.gather(task, return_exceptions=True)
+        suspensions = Suspensions(at)
+        work = bench.take("A longer answer.", "Hello?", "Hi.", "And?", n=n)
+        task = asyncio.ensure_future(suspensions.run(work))
+        await asyncio.gather(task, return_exceptions=True)
         added = bench.statuses[len(before) :]
         await bench.holds_nothing()
-        if outcome is False:  # it ended before it waited so often
-            assert added == ["complete"]
+        if not suspensions.reached:  # it ended before it waited so often
+            assert added == ["complete"] * n
             break
-        assert isinstance(outcome, asyncio.CancelledError)
-        assert added in ([], ["aborted"])
-        assert len(bench.store.turns) - puts == len(added)
+        assert task.cancelled()
+        assert added == ["aborted"] * len(added)
+        assert len(bench.store.turns) - puts == len(added) <= n
 
-    assert suspension > 5
+    assert at > 5 * n
     assert "aborted" in bench.statuses
 
 
@@ -126,7 +96,7 @@ async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Be
 
         async def take(sessions: Sessions = sessions) -> None:
             sampling = Sampling(extra_args={"script": bench.words.said("A longer answer.")})
-            call = TurnCall("s", TurnRequest((Message("user", "Hello?"),), sampling=sampling), "t", "r")
+            call = TurnCall("s", TurnRequest((Message("user", "Hello?"),), sampling=sampling), ("t",), "r")
             with sessions.entered(call) as session:
                 await take_turn(call, session, bench.deps)
 
@@ -134,17 +104,20 @@ async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Be
             deletions.append(asyncio.ensure_future(sessions.delete("s", bench.store)))
 
         before, done = len(store.turns), len(store.deleted)
-        (outcome,) = await asyncio.gather(run(take(), suspension, delete), return_exceptions=True)
+        work = Suspensions(suspension, delete).run(take())
+        task = asyncio.ensure_future(work)
+        await asyncio.gather(task, return_exceptions=True)
         await asyncio.gather(*deletions)
         await bench.holds_nothing()
         if not deletions:  # it ended before it waited so often
             break
+        outcome = task.exception()
         outcomes.append(outcome)
-        assert outcome is True or isinstance(outcome, SessionClosed)
+        assert outcome is None or isinstance(outcome, SessionClosed)
         assert store.deleted[done:] == [("s", len(store.turns))]
         assert [turn.status for turn in store.turns[before:]] in (
             [],
-            ["aborted"] if outcome is not True else ["complete"],
+            ["aborted"] if outcome is not None else ["complete"],
         )
         with pytest.raises(UnknownSession):
             sessions.get("s")
@@ -156,9 +129,9 @@ async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Be
 async def test_what_is_kept_of_a_cancelled_turn_is_what_the_engine_wrote_first(bench: Bench) -> None:
     """Every aborted turn's ids are a prefix of the script, in the context that the engine read."""
     script = bench.words.said("A longer answer.")
-    for suspension in range(40):
-        task = asyncio.ensure_future(run(bench.take("A longer answer."), suspension))
-        await asyncio.gather(task, return_exceptions=True)
+    for at in range(40):
+        work = Suspensions(at).run(bench.take("A longer answer.", n=2))
+        await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
 
     await bench.holds_nothing()
     prompts = [entry.body["token_ids"] for entry in bench.sim[JOURNAL].entries]
@@ -195,7 +168,7 @@ async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Ren
     engine, store, metrics = Hanging(), KeepingStore(), Metrics()
     deps = Deps(renderers, Backends([engine], metrics), store, metrics)
     session = Session("s")
-    call = TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r")
+    call = TurnCall("s", TurnRequest((Message("user", "Hello?"),)), ("t",), "r")
     task = asyncio.ensure_future(take_turn(call, session, deps))
     await until(lambda: engine.asked)
 
@@ -216,7 +189,7 @@ async def test_an_unforeseen_failure_holds_nothing_and_records_nothing(renderers
     session = Session("s")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), "t", "r"), session, deps)
+        await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), ("t",), "r"), session, deps)
 
     assert (list(session.ledger.turns), store.turns) == ([], [])
     assert deps.backends._load == {f"{engine.url}#0": 0}

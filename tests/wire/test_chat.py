@@ -69,6 +69,7 @@ def test_a_request_of_one_message_leaves_all_else_to_the_engine():
         ("stream", False, {}),
         ("logprobs", False, {}),
         ("n", 1, {}),
+        ("n", 128, {"n": 128}),
         ("response_format", {"type": "text"}, {}),
         ("response_format", {}, {}),
         ("tool_choice", "auto", {}),
@@ -351,7 +352,7 @@ def call(**function: object) -> dict[str, object]:
         ({"logprobs": True}, "logprobs"),
         ({"logprobs": 3}, "logprobs"),
         ({"stream": "false"}, "stream"),
-        ({"n": 2}, "n"),
+        ({"n": 129}, "n"),
         ({"n": 0}, "n"),
         ({"n": 1.0}, "n"),
         ({"n": True}, "n"),
@@ -607,7 +608,7 @@ def test_an_answer_is_written_as_its_golden_file_says(name):
     """Key for key and in this order, since people read it."""
     expected = orjson.loads((GOLDEN / f"{name}.json").read_bytes())
     recorded, request = ANSWERS[name]
-    assert orjson.dumps(expected) == chat.encode(recorded, request, created_s=1_700_000_000)
+    assert orjson.dumps(expected) == chat.encode([recorded], request, created_s=1_700_000_000)
 
 
 def test_every_golden_answer_is_tested():
@@ -619,7 +620,7 @@ def test_every_golden_answer_is_tested():
 def test_the_openai_sdk_accepts_every_answer(name):
     """Its own types read it, strictly."""
     recorded, request = ANSWERS[name]
-    encoded = chat.encode(recorded, request, created_s=1_700_000_000)
+    encoded = chat.encode([recorded], request, created_s=1_700_000_000)
     parsed = ChatCompletion.model_validate_json(encoded, strict=True)
     choice = parsed.choices[0]
     assert recorded.message.content == (choice.message.content or "")
@@ -628,11 +629,26 @@ def test_the_openai_sdk_accepts_every_answer(name):
     assert parsed.usage.total_tokens == parsed.usage.prompt_tokens + parsed.usage.completion_tokens
 
 
+def test_the_choices_of_one_call_are_in_order_and_share_the_prompt():
+    """It is counted once, and each choice has ids and a finish reason of its own."""
+    turns = [said("a", completion=CUT), said("b", completion=completion(9)), said("", calls=CALLS[:1])]
+    encoded = chat.encode(turns, TurnRequest(messages=(), return_token_ids=True), created_s=0)
+    answer = ChatCompletion.model_validate_json(encoded, strict=True)
+    assert [0, 1, 2] == [choice.index for choice in answer.choices]
+    assert ["a", "b", None] == [choice.message.content for choice in answer.choices]
+    assert ["length", "stop", "tool_calls"] == [choice.finish_reason for choice in answer.choices]
+    assert answer.usage is not None
+    assert (2, 5, 7) == (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens)
+    raw = orjson.loads(encoded)
+    assert [[7, 8], [9], [7, 8]] == [choice["token_ids"] for choice in raw["choices"]]
+    assert [1, 2] == raw["prompt_token_ids"]
+
+
 @answers
 def test_an_answer_that_is_replayed_is_the_message_that_was_recorded(name):
     """What goes out comes back, the model's own call ids aside, which stay here."""
     recorded, request = ANSWERS[name]
-    answer = orjson.loads(chat.encode(recorded, request, created_s=0))["choices"][0]["message"]
+    answer = orjson.loads(chat.encode([recorded], request, created_s=0))["choices"][0]["message"]
     (replayed,) = chat.decode(body(answer)).messages
     assert recorded.message.content == replayed.content
     assert (recorded.message.reasoning or None) == (replayed.reasoning or None)

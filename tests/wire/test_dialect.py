@@ -15,3 +15,8 @@ def test_a_dialect_has_all_functions_of_the_protocol(dialect):
     promised = {name for name in vars(Dialect) if not name.startswith("_")}
     assert {"decode", "encode", "encode_error"} == promised
     assert promised <= vars(dialect).keys()
+
+
+def test_dialects_have_names_of_their_own():
+    """Equal bodies of two dialects are different requests."""
+    assert len({dialect.NAME for dialect in DIALECTS}) == len(DIALECTS)
