@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo check check-deep fmt lint types imports soak test test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak test test-clients test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -18,6 +18,9 @@ lock: ## write requirements-dev.lock anew: the newest of everything, as a fresh 
 	.venv-lock/bin/pip install --quiet '.[prime,demo,dev]'
 	.venv-lock/bin/pip freeze --exclude rollout-gateway > requirements-dev.lock
 	rm -rf .venv-lock
+
+lock-clients: ## write tests/clients/requirements.txt anew: the newest of the agent packages under test
+	tests/clients/environment.sh lock
 
 demo: setup ## three agents, a gateway and a simulated engine: what became of their tokens
 	$(BIN)/gateway demo
@@ -49,6 +52,10 @@ check-deep: setup ## the property tests of core/ and wire/ at 5,000 examples eac
 
 soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
 	$(BIN)/python -m bench.soak --turns 100000
+
+test-clients: setup ## agents of real packages through the gateway (makes their environment on first use)
+	tests/clients/environment.sh
+	$(BIN)/pytest tests/clients
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm

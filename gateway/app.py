@@ -19,6 +19,7 @@ from gateway.errors import ConfigError
 from gateway.render import registry
 from gateway.render.protocol import Renderer
 from gateway.settings import Settings
+from gateway.wire.noise import Noise
 
 log = structlog.get_logger()
 
@@ -42,8 +43,10 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
+    sessions = Sessions(policy=settings.matching, budget=budget, ttl_s=settings.session_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
-    server = Server(deps, keys, Sessions(budget=budget, ttl_s=settings.session_ttl_s))
+    noise = Noise(settings.noise_prefix, settings.noise_key)
+    server = Server(deps, keys, sessions, noise=noise, tag_headers=settings.tag_header)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: server.tasks.drain())

@@ -89,7 +89,8 @@ def _flag(name: str) -> inspect.Parameter:
     """A setting as an optional flag; what it may hold is for `Settings` to say."""
     setting = Settings.model_fields[name]
     kind = list[str] if get_origin(setting.annotation) is tuple else bool if setting.annotation is bool else str
-    default = f" (default: {setting.default})" if setting.default not in (PydanticUndefined, None, False, ()) else ""
+    usual = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+    default = f" (default: {usual})" if usual not in (PydanticUndefined, None, False, "") else ""
     text = (setting.description or "").replace("`", "") + default
     option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type]  # made at run time

@@ -1,5 +1,6 @@
 """The settings: one list of them, read from flags, then ``GATEWAY_…`` environment variables, then defaults."""
 
+import re
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
@@ -8,8 +9,37 @@ from pydantic import Field, SecretStr, StringConstraints, ValidationError, field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
+from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+_TAG_HEADERS = (
+    "x-session-id",
+    "x-claude-code-session-id",
+    "x-claude-code-agent-id",
+    "x-claude-code-parent-agent-id",
+    "x-codex-turn-metadata",
+    "x-codex-window-id",
+    "x-client-request-id",
+)
+"""What coding agents say about a call: who asks, for whom, and in which window."""
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
+_KEY_WORDS = {
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "key",
+    "apikey",
+    "jwt",
+    "password",
+    "secret",
+    "token",
+}
+_TOOL_FIELDS = {"type", "function", "name", "description", "parameters"}
 
 
 class Settings(BaseSettings):
@@ -47,6 +77,17 @@ class Settings(BaseSettings):
     """Serve beyond loopback without a key."""
     max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
     """Largest request body; long sessions re-send everything each turn."""
+    matching: Literal["strict", "canonical", "role_content"] = "canonical"
+    """What a client may have changed in an answer of ours that it sends back: nothing (`strict`), what is known to be
+    safe (`canonical`), or all but its text (`role_content`). Anything else makes a branch."""
+    noise_prefix: Annotated[tuple[Text, ...], NoDecode] = USUAL_PREFIXES
+    """How system text begins that is left out of every prompt, since it changes from turn to turn; repeatable, and a
+    list with commas in the environment. Given, it replaces the default; empty, nothing is left out."""
+    noise_key: Annotated[tuple[Text, ...], NoDecode] = USUAL_KEYS
+    """Field that is left out of tools and their functions; a list like `noise_prefix`."""
+    tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
+    """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
+    carry keys are refused."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)
@@ -62,6 +103,29 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return value.replace(",", " ").split() if isinstance(value, str) else value
+
+    @field_validator("noise_prefix", "noise_key", "tag_header", mode="before")
+    @classmethod
+    def _split_at_commas(cls, value: object) -> object:
+        given = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+        return [item for item in given if item != ""] if isinstance(given, list | tuple) else given
+
+    @field_validator("noise_key")
+    @classmethod
+    def _without_what_makes_a_tool(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        if needed := _TOOL_FIELDS.intersection(keys):
+            raise ValueError(f"{min(needed)} is what a tool consists of, no noise: name another field")
+        return keys
+
+    @field_validator("tag_header")
+    @classmethod
+    def _without_keys(cls, headers: tuple[str, ...]) -> tuple[str, ...]:
+        for name in headers:
+            if not _HEADER.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a header of at most 64 characters")
+            if any(word.removesuffix("s") in _KEY_WORDS for word in re.split("[-_.]", name.lower())):
+                raise ValueError(f"{name} may carry a key, and tags are shown: say it with x-gateway-tag instead")
+        return tuple(name.lower() for name in headers)
 
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:

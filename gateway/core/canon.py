@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 from gateway.core.types import Message, ToolCall, TurnRequest
 
@@ -23,8 +24,23 @@ DIFFERENCES = {
     "arguments_reserialised": "equal as JSON; the recorded tokens keep the model's own spelling",
     "tool_call_id_missing": "position, name and arguments agree, and nothing contradicts",
     "ambiguous_sibling": "several equal answers to one prompt: the latest was taken",
+    "reasoning_ignored": "only with the policy role_content: whoever chose it vouches for the client",
+    "calls_ignored": "likewise",
 }
 """The closed set of accepted differences, and why each is safe."""
+
+Policy = Literal["strict", "canonical", "role_content"]
+"""What may differ: nothing; what `DIFFERENCES` has; reasoning and calls altogether, and white space around the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How often a kind of difference was accepted in one history, and what it concerns."""
+
+    messages: int
+    tokens: int
+    """Sampled tokens of the answers that came back so: they stand in the prompt for what the client sent."""
+
 
 EMPTY = b""
 """The digest of no messages."""
@@ -83,8 +99,24 @@ def gist(message: Message) -> bytes:
     return extend_digest(EMPTY, Message("assistant", message.content.strip(), tool_calls=calls))
 
 
-def accepted_differences(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
+def accepted_differences(recorded: Message, replayed: Message, policy: Policy = "canonical") -> tuple[str, ...] | None:
     """The differences by which `replayed` may still be `recorded`; ``None`` when it is another message."""
+    kinds = _ignoring(recorded, replayed) if policy == "role_content" else _canonical(recorded, replayed)
+    return None if kinds and policy == "strict" else kinds
+
+
+def _ignoring(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
+    if recorded.content.strip() != replayed.content.strip():
+        return None
+    differs = {
+        "content_whitespace": recorded.content != replayed.content,
+        "reasoning_ignored": recorded.reasoning != replayed.reasoning,
+        "calls_ignored": _call_differences(recorded.tool_calls, replayed.tool_calls) != (),
+    }
+    return tuple(kind for kind, found in differs.items() if found)
+
+
+def _canonical(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
     calls = _call_differences(recorded.tool_calls, replayed.tool_calls)
     if calls is None:
         return None
@@ -112,6 +144,8 @@ def accepted_differences(recorded: Message, replayed: Message) -> tuple[str, ...
 def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]) -> tuple[str, ...] | None:
     if len(recorded) != len(replayed):
         return None
+    if not recorded:
+        return ()
     kinds = set()
     for ours, theirs in zip(recorded, replayed, strict=True):
         if ours.name != theirs.name or not same_arguments(ours.arguments, theirs.arguments):

@@ -9,51 +9,36 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: the attributes of `Ledger`, all written by `Ledger._add` only.
+Mutable state: the attributes of `Ledger` and the nodes below its origin, written by `Ledger._add` only, save
+the word on deliveries, which `Ledger.note_delivery` writes.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from gateway.core.canon import EMPTY, Root, accepted_differences, extend_digest, gist, root_of, split_system
-from gateway.core.turn import Prompt, Turn
+from gateway.core import matching
+from gateway.core.canon import Difference, Policy, Root, gist, root_of, split_system
+from gateway.core.matching import Match
+from gateway.core.reason import Reason
+from gateway.core.rope import Rope, difference, rope
+from gateway.core.turn import Heard, Node, Prompt, Turn, said
 from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
-
-_LINEAGES_ASKED = 8
-"""How many other lineages are asked why a history is unknown: asking all cost a session whose system prompt
-changes each turn half a second a turn after 400 turns."""
-
-
-@dataclass(slots=True)
-class _Anchor:
-    """What followed one point of the forest: a turn, or the beginning of a lineage."""
-
-    turns: dict[bytes, list[Turn]] = field(default_factory=dict)
-    """Complete turns, by the digest of their new messages."""
-    foreign: set[bytes] = field(default_factory=set)
-    """Digests of the runs that end in an assistant message which no engine sampled here."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """How far a history is known: after `length` messages stands `turn`'s answer, or the beginning."""
-
-    turn: Turn | None = None
-    length: int = 0
-    differences: frozenset[str] = frozenset()
 
 
 class Ledger:
     """The turns of one session, in the order in which they were recorded."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy = "canonical") -> None:
+        self._policy = policy
         self._turns: list[Turn] = []
+        self._order: dict[Turn, int] = {}
         self._delivered: dict[Turn, bool] = {}
-        self._anchors: dict[tuple[Root, Turn | None], _Anchor] = {}
-        self._said: set[bytes] = set()
-        # The gists of our answers.
+        self._origin = Node(None, Message("system"))
+        self._latest: dict[Root, Turn] = {}
+        # The last turn of each lineage, aborted ones included.
+        self._gists: dict[bytes, Turn] = {}
+        # The last turn that answered so.
         self._own_ids: dict[str, str] = {}
         # The model's own tool-call ids, by those that the client knows.
 
@@ -71,112 +56,110 @@ class Ledger:
         return self._delivered.get(turn)
 
     def known_turns(self, messages: Messages) -> tuple[int, int]:
-        """How well a history is known here, whatever stands above it: the deepest path of our own turns that it
-        continues, as the number of its turns, and how many of their calls came back under our ids."""
-        _, rest = split_system(messages)
-        best = (0, 0)
-        for root in {root for root, turn in self._anchors if turn is None}:
-            turn = self._match(root, rest).turn
-            path = turn.branch() if turn else []
-            calls = sum(len(turn.message.tool_calls) for turn in path)
-            best = max(best, (len(path), calls))
-        return best
+        """How well a history is known here, whatever stands above it.
+
+        Two numbers, each the more the better: the messages up to our last answer in it, and the calls of our
+        answers on the way there that came back under our ids.
+        """
+        match = matching.find(self._origin, split_system(messages)[1], None, self._policy, self._order)
+        ours = {call.id for turn in match.turns() for call in turn.message.tool_calls}
+        returned = {call.id for message in messages for call in message.tool_calls}
+        return match.length, len(ours & returned)
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
         root = root_of(request)
-        _, messages = split_system(request.messages)
-        match = self._match(root, messages)
-        new = messages[match.length :] if match.turn else request.messages
+        if root in self._latest:
+            root = self._latest[root].root  # one copy of what stands above, however often it is sent
+        system, messages = split_system(request.messages)
+        match = matching.find(self._origin, messages, root, self._policy, self._order)
         reason = self._why_not(root, messages, match)
-        return PendingTurn(self, request, root, match.turn, tuple(new), match.differences, reason)
+        asked = match.node.below(messages[match.length :])
+        heard = Heard(messages[match.length - 1], match.added) if match.turn else None
+        return PendingTurn(self, request, root, match.turn, heard, tuple(system), asked, match.differences(), reason)
 
-    def _match(self, root: Root, messages: Messages) -> _Match:
-        """Walk all branches of `root` at once, message by message, and keep the deepest answer met.
-
-        A state is a match so far and the digest of the messages since. Costs O(messages) digests; states
-        multiply only where answers to one prompt are alike.
-        """
-        best = _Match()
-        states = [(best, EMPTY)]
-        for index, message in enumerate(messages):
-            grown: list[tuple[_Match, bytes]] = []
-            matched: list[_Match] = []
-            for match, digest in states:
-                anchor = self._anchors.get((root, match.turn))
-                if anchor is None:
-                    continue
-                longer = extend_digest(digest, message)
-                if message.role != "assistant" or longer in anchor.foreign:
-                    grown.append((match, longer))
-                if message.role == "assistant":
-                    for turn in anchor.turns.get(digest, ()):
-                        kinds = accepted_differences(turn.message, message)
-                        if kinds is not None:
-                            matched.append(_Match(turn, index + 1, match.differences.union(kinds)))
-            if matched:
-                best = self._preferred(matched)
-            states = [*((match, EMPTY) for match in matched), *grown]
-            if not states:
-                break
-        return best
-
-    def _why_not(self, root: Root, messages: Messages, match: _Match) -> str | None:
+    def _why_not(self, root: Root, messages: Messages, match: Match) -> Reason | None:
         """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may."""
         rest = messages[match.length :]
         answer = next((i for i, message in enumerate(rest) if message.role == "assistant"), None)
-        if answer is None:
-            if match.turn is None:
-                return "first_turn"
-            if not rest:
-                return "no_new_messages"
-            return "stop_cut" if "stop_cut" in match.turn.flags else None
+        if answer is not None:
+            return self._why_unknown(root, messages, match, match.length + answer)
+        if match.turn is None:
+            passed = [match.node, *_known(match.node, rest[:-1])] if rest else []
+            left_out = any(_answered(node, root) for node in passed)
+            return Reason.HISTORY_SHORTENED if left_out else Reason.FIRST_TURN
+        if not rest:
+            return Reason.NO_NEW_MESSAGES
+        return Reason.STOP_CUT if "stop_cut" in match.turn.flags else None
+
+    def _why_unknown(self, root: Root, messages: Messages, match: Match, answer: int) -> Reason:
+        """Why the assistant message at `answer` is none of ours at its place."""
         if not self._turns:
-            return "first_turn"
-        return self._changed_above(root, messages, match) or self._why_unknown(root, match, rest[:answer], rest[answer])
+            return Reason.FIRST_TURN
+        elsewhere = matching.find(self._origin, messages, None, self._policy, self._order)
+        if elsewhere.turn is not None and elsewhere.length > match.length:
+            return _changed(elsewhere.turn.root, root)
+        before = messages[match.length : answer]
+        nodes = [match.node, *_known(match.node, before)]
+        if len(nodes) > len(before) and _answered(nodes[-1], root):
+            return Reason.HISTORY_EDITED
+        ours = self._gists.get(gist(messages[answer]))
+        if ours is None:
+            return Reason.FOREIGN_ASSISTANT
+        left_out = _is_within(messages[:answer], ours.asked.path())
+        return Reason.HISTORY_SHORTENED if left_out else Reason.HISTORY_EDITED
 
-    def _changed_above(self, root: Root, messages: Messages, match: _Match) -> str | None:
-        """What differs above the messages from a lineage that knows more of them, among the latest."""
-        lineages = [other for other, turn in self._anchors if turn is None and other != root][-_LINEAGES_ASKED:]
-        known = [(self._match(other, messages).length, other) for other in lineages]
-        length, deepest = max(known, key=itemgetter(0), default=(0, root))
-        changed = (part for part in ("model", "template_kwargs", "tools", "system") if length > match.length)
-        return next((f"{part}_changed" for part in changed if getattr(deepest, part) != getattr(root, part)), None)
-
-    def _why_unknown(self, root: Root, match: _Match, before: Messages, answer: Message) -> str:
-        """Whose words an unmatched assistant message are: ours in another place, ours rewritten, or foreign."""
-        run = EMPTY
-        for message in before:
-            run = extend_digest(run, message)
-        anchor = self._anchors.get((root, match.turn))
-        rewritten = anchor is not None and run in anchor.turns
-        return "history_edited" if rewritten or gist(answer) in self._said else "foreign_assistant"
-
-    def _preferred(self, matched: Sequence[_Match]) -> _Match:
-        """Among equal answers: the one replayed most exactly, else the latest, which is then audited."""
-        fewest = min(len(match.differences) for match in matched)
-        alike = [match for match in matched if len(match.differences) == fewest]
-        if len(alike) == 1:
-            return alike[0]
-        order: dict[Turn | None, int] = {turn: number for number, turn in enumerate(self._turns)}
-        latest = max(alike, key=lambda match: order[match.turn])
-        return replace(latest, differences=latest.differences | {"ambiguous_sibling"})
+    def _stored(self, ids: Sequence[int], asked: Node, root: Root) -> Rope:
+        """A rendered prompt as its difference from the one that is most like it, as far as the messages tell."""
+        node: Node | None = asked
+        while node is not None and node.turn is None:
+            node = node.parent
+        like = node.turn if node else self._latest.get(root) or next(reversed(self._turns), None)
+        return difference(like.sequence, ids) if like else rope(ids)
 
     def _add(self, turn: Turn) -> None:
+        self._order[turn] = len(self._turns)
         self._turns.append(turn)
+        self._latest[turn.root] = turn
+        turn.asked.link(turn)
         if turn.status == "aborted":
             return
-        anchor = self._anchors.setdefault((turn.root, turn.parent), _Anchor())
-        self._anchors.setdefault((turn.root, turn), _Anchor())
-        messages = turn.new_messages if turn.parent else split_system(turn.new_messages)[1]
-        digest = EMPTY
-        for message in messages:
-            digest = extend_digest(digest, message)
-            if message.role == "assistant":
-                anchor.foreign.add(digest)
-        anchor.turns.setdefault(digest, []).append(turn)
-        self._said.add(gist(turn.message))
+        turn.asked.answers.append(turn)
+        self._gists[gist(turn.message)] = turn
         self._own_ids |= {call.id: call.own_id for call in turn.message.tool_calls if call.own_id is not None}
+
+
+def _changed(before: Root, now: Root) -> Reason:
+    """The first difference of two roots."""
+    if before.model != now.model:
+        return Reason.MODEL_CHANGED
+    if before.template_kwargs != now.template_kwargs:
+        return Reason.TEMPLATE_KWARGS_CHANGED
+    return Reason.TOOLS_CHANGED if before.tools != now.tools else Reason.SYSTEM_CHANGED
+
+
+def _known(node: Node, messages: Messages) -> Iterator[Node]:
+    """The nodes after each of `messages`, as far as clients said just these from `node` on."""
+    for message in messages:
+        following = node.next(message)
+        if not following:
+            return
+        node = following[0]
+        yield node
+
+
+def _answered(node: Node, root: Root) -> bool:
+    return any(turn.root == root for turn in node.answers)
+
+
+def _is_within(messages: Messages, longer: Messages) -> bool:
+    """Whether `messages` are what is left of `longer` when some of it is left out."""
+    rest = map(_meaning, longer)
+    return all(_meaning(message) in rest for message in messages)  # each search goes on where the last one ended
+
+
+def _meaning(message: Message) -> object:
+    return gist(message) if message.role == "assistant" else said(message)
 
 
 def _translated(message: Message, own: Mapping[str, str]) -> Message:
@@ -193,25 +176,37 @@ class PendingTurn:
     request: TurnRequest
     root: Root
     parent: Turn | None
-    new_messages: tuple[Message, ...]
-    differences: frozenset[str]
-    unbridgeable: str | None
+    heard: Heard | None
+    """The parent's answer as it came back."""
+    system: Messages
+    """The leading system messages."""
+    asked: Node
+    """The last message of the request; below the parent's answer, if there is a parent."""
+    differences: Mapping[str, Difference]
+    unbridgeable: Reason | None
     """Why the prompt must be rendered, where the history alone tells; ``None`` when a bridge may be tried."""
 
     def extension(self) -> list[Message]:
         """The new messages, as a bridge must show them to the model."""
-        return self._in_own_words(self.new_messages)
+        return self._in_own_words(self.asked.path(after=self.parent.node if self.parent else None))
 
     def history(self) -> list[Message]:
         """The whole history for a full render: our own answers as they were recorded."""
-        turns = self.parent.branch() if self.parent else []
-        recorded = [message for turn in turns for message in (*turn.new_messages, turn.message)]
-        return self._in_own_words([*recorded, *self.new_messages])
+        return self._in_own_words([*self.system, *self.asked.path()])
 
     def _in_own_words(self, messages: Messages) -> list[Message]:
         """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
         own = self.ledger._own_ids
         return [_translated(message, own) for message in messages] if own else list(messages)
+
+    def bridged(self, ids: list[int], parent: Turn) -> Prompt:
+        """A prompt that begins with the parent's ids and its completion."""
+        new = token_ids(ids[parent.prompt.length + len(parent.completion.ids) :])
+        return Prompt(ids, parent.prompt.extended(parent.completion.ids, new), parent, None)
+
+    def rendered(self, ids: list[int], reason: Reason | None) -> Prompt:
+        """A prompt that was rendered in full, for `reason`."""
+        return Prompt(ids, self.ledger._stored(ids, self.asked, self.root), None, reason)
 
     def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
         """The record of this turn, not yet part of the ledger.
@@ -220,26 +215,28 @@ class PendingTurn:
             LedgerError: the prompt claims a base other than the parent, or is no longer than its base.
         """
         base = prompt.base
-        known = base.prompt_length + len(base.completion.ids) if base else 0
-        if base not in (None, self.parent) or len(prompt.ids) <= known:
+        known = base.prompt.length + len(base.completion.ids) if base else 0
+        if base not in (None, self.parent) or len(prompt.ids) <= known or prompt.stored.length != len(prompt.ids):
             raise LedgerError(f"a prompt of {len(prompt.ids)} ids does not extend the {known} ids of its base")
-        return Turn(
+        turn = Turn(
             id=turn_id,
             root=self.root,
             parent=self.parent,
             base=base,
-            new_messages=self.new_messages,
-            prompt_delta=token_ids(prompt.ids[known:]),
-            prompt_length=len(prompt.ids),
+            node=Node(self.asked, answer.message),
+            prompt=prompt.stored,
             completion=completion,
-            message=answer.message,
             reason=prompt.reason,
             differences=self.differences,
             flags=answer.flags,
             origin=origin,
             labels=self.request.labels,
         )
+        turn.node.turn = turn
+        return turn
 
     def commit(self, turn: Turn) -> None:
         """Make a sealed turn visible."""
         self.ledger._add(turn)
+        if self.parent is not None:
+            self.parent.node.heard = self.heard

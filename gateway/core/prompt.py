@@ -9,6 +9,7 @@ new segment, since the ids before may come out differently from those that were 
 from typing import Protocol
 
 from gateway.core.ledger import PendingTurn
+from gateway.core.reason import Reason
 from gateway.core.turn import Prompt
 from gateway.core.types import FinishReason, Messages, Tools
 
@@ -33,9 +34,9 @@ def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:
         ids = renderer.bridge(prompt_ids, completion_ids, pending.extension(), pending.request.tools)
         if ids is None:
             truncated = parent.completion.finish_reason is FinishReason.LENGTH
-            reason = "truncated_parent" if truncated else "bridge_declined"
+            reason = Reason.TRUNCATED_PARENT if truncated else Reason.BRIDGE_DECLINED
         elif len(ids) <= len(known) or ids[: len(known)] != known:
-            reason = "bridge_unproven"
+            reason = Reason.BRIDGE_UNPROVEN
         else:
-            return Prompt(ids, parent, None)
-    return Prompt(renderer.render(pending.history(), pending.request.tools), None, reason)
+            return pending.bridged(ids, parent)
+    return pending.rendered(renderer.render(pending.history(), pending.request.tools), reason)

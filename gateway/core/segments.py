@@ -3,16 +3,17 @@
 A segment tree hangs below each turn whose prompt was rendered in full: its children are the turns whose
 prompts extend their parent's ids. A row is one path from the root of such a tree to a leaf, so every
 sampled id stands in exactly the context it was sampled in. Rows of one tree share their first turns; each
-turn is trained in the first exported row that holds it and masked in the others, so that no sampled id is
-trained twice. Aborted turns extend nothing and are left out.
+turn is trained in the first row that holds it and masked in the others, so that no sampled id is trained
+twice. Aborted turns extend nothing and are left out; so are rows with nothing to train, because the harness
+said ``train: false`` of their turns.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.core.turn import Turn
-from gateway.core.types import float32s, token_ids
+from gateway.core.turn import Turn, upwards
+from gateway.core.types import float32s
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class RowTurn:
     end: int
     """Position after its last."""
     trained: bool
-    """Whether this row owns the turn; an earlier row does otherwise."""
+    """Whether this row trains the turn; an earlier row does otherwise, or none by the harness's wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,49 @@ class Row:
     turns: tuple[RowTurn, ...]
 
 
-def rows(turns: Sequence[Turn]) -> list[Row]:
-    """The rows of all complete turns, oldest leaf first."""
-    complete = [turn for turn in turns if turn.status == "complete"]
-    extended = {turn.base for turn in complete}
-    owned: set[Turn] = set()
-    return [_row(leaf, owned) for leaf in complete if leaf not in extended]
+class Rows:
+    """The rows of all complete turns, oldest leaf first.
 
+    Each is made when it is asked for: rows repeat their context, so all of them together can be as large as
+    the square of what was said.
+    """
 
-def _row(leaf: Turn, owned: set[Turn]) -> Row:
-    ids, mask, logprobs, parts = token_ids(), array("B"), float32s(), []
-    for turn in leaf.segment():
-        trained = turn not in owned
-        owned.add(turn)
-        context, sampled = len(turn.prompt_delta), len(turn.completion.ids)
-        ids += turn.prompt_delta + turn.completion.ids
-        mask.extend([0] * context + [int(trained)] * sampled)
-        logprobs += float32s([0.0] * context) + turn.completion.logprobs
-        parts.append(RowTurn(turn, len(ids) - sampled, len(ids), trained))
-    return Row(leaf.id, ids, mask, logprobs, tuple(parts))
+    def __init__(self, turns: Sequence[Turn]) -> None:
+        complete = [turn for turn in turns if turn.status == "complete"]
+        extended = {turn.base for turn in complete}
+        self._leaves: list[Turn] = []
+        self._owners: dict[Turn, Turn] = {}
+        # The leaf of the row that trains a turn.
+        for leaf in complete:
+            if leaf in extended:
+                continue
+            owned = [turn for turn in self._unowned(leaf) if turn.labels.train]
+            if owned:
+                self._leaves.append(leaf)
+                self._owners |= dict.fromkeys(owned, leaf)
+
+    def _unowned(self, leaf: Turn) -> Iterator[Turn]:
+        """The turns that no row before trains; above the first that one does, all that are to be trained are."""
+        for turn in upwards(leaf, lambda turn: turn.base):
+            if turn in self._owners:
+                return
+            yield turn
+
+    def __len__(self) -> int:
+        return len(self._leaves)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: int) -> Row:
+        leaf = self._leaves[index]
+        ids = leaf.sequence.ids()
+        mask, logprobs, parts = array("B", bytes(len(ids))), float32s([0.0]) * len(ids), []
+        for turn in leaf.segment():
+            start, trained = turn.prompt.length, self._owners.get(turn) is leaf
+            end = start + len(turn.completion.ids)
+            logprobs[start:end] = turn.completion.logprobs
+            if trained:
+                mask[start:end] = array("B", b"\1") * (end - start)
+            parts.append(RowTurn(turn, start, end, trained))
+        return Row(leaf.id, ids, mask, logprobs, tuple(parts))

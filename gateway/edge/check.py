@@ -36,6 +36,8 @@ _SCALE_OUT = "restart `vllm serve` with --enable-scale-out (0.30 and later have 
 _SET_KEY = "give the engine's API key with --engine-key"
 _IS_IT_VLLM = "is this a vLLM of 0.20 or later? Give --engine its base URL, without /v1"
 
+_NO_TOOLS = "for agents with tools, bring a renderer that takes them with --renderer module:factory"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -72,10 +74,12 @@ def check_model(
         renderers, _ = registry.resolve(spec, tokenizer, None, retention=retention, bridgeless_ok=True)
         translator = renderers.get({})
         prompt = translator.render([Message("user", "?")], ())
+        refused = _NO_TOOLS if translator.call_ids == "refused" else ""
         found += [
             Finding("renderer", "ok", f"{spec}: {type(translator.renderer).__name__}"),
             _bridge_finding(registry.bridged_roles(renderers), "warn" if bridgeless_ok else "fail"),
             Finding("thinking", "ok", _retention(translator.thinking_retention)),
+            Finding("tool_call_ids", "warn" if refused else "ok", registry.CALL_IDS[translator.call_ids], refused),
         ]
     except (ConfigError, GatewayError) as error:
         remedy = "name the model it was made from with --model-name, or bring one with --renderer module:factory"

@@ -12,7 +12,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.turns = self._counter("turns", "Recorded turns, complete or aborted.", "status")
         self.prompts = self._counter("prompts", "Prompts, bridged or rendered, and why rendered.", "how", "reason")
-        self.differences = self._counter("message_differences", "Turns with an accepted difference, by kind.", "kind")
+        self.differences = self._counter("message_differences", "Differences accepted in replayed answers.", "kind")
+        self.difference_tokens = self._counter(
+            "message_difference_tokens", "Sampled tokens of the answers that were replayed so.", "kind"
+        )
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.in_flight = Gauge(
@@ -28,8 +31,9 @@ class Metrics:
         self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
         self.tokens.labels(type="prompt").inc(turn.prompt_length)
         self.tokens.labels(type="completion").inc(len(turn.completion.ids))
-        for kind in turn.differences:
-            self.differences.labels(kind=kind).inc()
+        for kind, found in turn.differences.items():
+            self.differences.labels(kind=kind).inc(found.messages)
+            self.difference_tokens.labels(kind=kind).inc(found.tokens)
 
     def text(self) -> bytes:
         """The exposition in Prometheus' text format."""

@@ -4,26 +4,30 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import structlog
 from aiohttp import web
 
-from gateway.core.segments import rows
+from gateway.core.fate import fates
+from gateway.core.segments import Rows
 from gateway.core.turn import Turn
 from gateway.edge.body import json_answer as _json
 from gateway.edge.body import refuse_other_media
+from gateway.edge.labels import labels_of
 from gateway.edge.lifecycle import Lifecycle
+from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions, checked_session_id
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
 from gateway.wire.dialect import Dialect
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, turn_object
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, told_turn
+from gateway.wire.noise import Noise
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -68,11 +72,13 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, *, noise: Noise, tag_headers: Sequence[str]) -> None:
         self.deps = deps
         self.sessions = sessions
         self.tasks = WaitedTasks()
         self._keys = keys
+        self._noise = noise
+        self._tag_headers = tag_headers
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -111,28 +117,27 @@ class Server:
         """One turn in OpenAI's chat dialect."""
         return await self._take(request, chat)
 
-    async def trajectories(self, request: web.Request) -> web.Response:
+    async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
-        encode = partial(row_object, request.match_info["sid"])
-        return await self._page(request, PAGE_ROWS, rows, encode)
+        session = self.sessions.get(request.match_info["sid"])
+        encode = partial(row_object, session.of_rows(), fates(session.ledger))
+        return await _written(request, _page(request, session, PAGE_ROWS, Rows, encode))
 
-    async def turns(self, request: web.Request) -> web.Response:
+    async def turns(self, request: web.Request) -> web.StreamResponse:
         """The session's turns, oldest first."""
-        return await self._page(request, PAGE_TURNS, list, turn_object)
-
-    async def _page(self, request: web.Request, size: int, select: Select[T], encode: Encode[T]) -> web.Response:
-        turns, cursor = self.sessions.get(request.match_info["sid"]).ledger.turns, request.query.get("cursor")
-        # In a thread: long contexts take a second to write down.
-        return _json(await asyncio.to_thread(encode_page, turns, cursor, size, select, encode))
+        session = self.sessions.get(request.match_info["sid"])
+        encode = partial(told_turn, fates(session.ledger))
+        return await _written(request, _page(request, session, PAGE_TURNS, list, encode))
 
     async def _take(self, request: web.Request, dialect: Dialect) -> web.Response:
         refuse_other_media(request)
         body = await request.read()
-        decode = partial(dialect.decode, body)
+        decode = partial(dialect.decode, body, self._noise)
         asked = decode() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(decode)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         found = None if named else self.sessions.found(asked.messages)
         session_id = checked_session_id(named or found or _new_id("s"))
+        asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
         call = TurnCall(session_id, asked, _new_id("turn"), request_id, anonymous=not named)
         turn = await self.tasks.run(self._turn(call), may_cancel=lambda: not call.sealed)
@@ -189,6 +194,21 @@ async def _last_word(request: web.Request, refusal: web.Response) -> web.Respons
     await asyncio.sleep(_FAREWELL_S)
     request.protocol.force_close()
     return refusal
+
+
+def _page(request: web.Request, session: Session, size: int, select: Select[T], encode: Encode[T]) -> Iterator[bytes]:
+    return encode_page(session.ledger.turns, request.query.get("cursor"), size, select, encode)
+
+
+async def _written(request: web.Request, page: Iterator[bytes]) -> web.StreamResponse:
+    """Answer with `page`, which is made piece by piece and in a thread: one row of a long context takes a second."""
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    await response.prepare(request)
+    while (piece := await asyncio.to_thread(next, page, None)) is not None:
+        await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 def _new_id(kind: str) -> str:

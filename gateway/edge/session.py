@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gateway.core.budget import Spent
+from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
 from gateway.core.terms import Terms
-from gateway.core.types import TurnRequest
+from gateway.core.types import JsonObject, TurnRequest
 from gateway.wire.sessions import Finish, SessionState
 
 
@@ -32,13 +33,21 @@ class Held:
 class Session:
     """One session: its ledger, its terms, and the engine rank that holds its prefix."""
 
-    def __init__(self, session_id: str, terms: Terms | None = None, *, created_s: float = 0.0, number: int = 0) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        terms: Terms | None = None,
+        *,
+        policy: Policy = "canonical",
+        created_s: float = 0.0,
+        number: int = 0,
+    ) -> None:
         self.id = session_id
         self.terms = terms or Terms()
         self.created_s = created_s
         self.number = number
         """Its place among all sessions, in the order in which they were made."""
-        self.ledger = Ledger()
+        self.ledger = Ledger(policy)
         self.pin: str | None = None
         """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
         self.kept = False
@@ -91,6 +100,10 @@ class Session:
         self.finished = self.kept = True
         self.reward = self.reward if finish.reward is None else finish.reward
         self.terms = replace(self.terms, metadata=finish.metadata)
+
+    def of_rows(self) -> JsonObject:
+        """What each of its rows says of it."""
+        return {"session_id": self.id, "group_id": self.terms.group_id, "reward": self.reward}
 
     def state(self) -> SessionState:
         """What others are shown of it."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import count, islice
 
 from gateway.core.budget import Budget
+from gateway.core.canon import Policy
 from gateway.core.prefixes import Prefixes
 from gateway.core.terms import Terms
 from gateway.core.types import Message, Messages
@@ -28,8 +29,14 @@ class Sessions:
     """
 
     def __init__(
-        self, *, budget: Budget | None = None, ttl_s: float = 86_400.0, clock: Callable[[], float] = time.time
+        self,
+        *,
+        policy: Policy = "canonical",
+        budget: Budget | None = None,
+        ttl_s: float = 86_400.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._policy = policy
         self._budget = budget or Budget()
         self._ttl_s = ttl_s
         self._clock = clock
@@ -91,7 +98,8 @@ class Sessions:
 
     def _made(self, session_id: str, terms: Terms) -> Session:
         terms = replace(terms, budget=terms.budget.over(self._budget))
-        return Session(session_id, terms, created_s=self._clock(), number=next(self._numbers))
+        number = next(self._numbers)
+        return Session(session_id, terms, policy=self._policy, created_s=self._clock(), number=number)
 
     def note(self, session: Session, prompt: Messages, answer: Message) -> None:
         """From now on a client that names no session is led to this one by `answer`, if it is anonymous."""

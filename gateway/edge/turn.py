@@ -144,4 +144,5 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     await deps.store.put(session.id, [turn])
     pending.commit(turn)
     deps.metrics.count(turn)
-    log.info("turn", session_id=session.id, request_id=call.request_id, **turn_object(turn))
+    told = {name: value for name, value in turn_object(turn).items() if name != "tags"}  # which may say anything
+    log.info("turn", session_id=session.id, request_id=call.request_id, **told)

@@ -7,7 +7,7 @@ that can never bridge would make every turn a segment of its own.
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
@@ -18,6 +18,7 @@ from gateway.core.canon import canonical_json
 from gateway.core.types import JsonObject, Message
 from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render import demo, prime
+from gateway.render.call_ids import CallIds
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.translator import Translator
 
@@ -33,7 +34,7 @@ class Renderers:
 
     def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
-        self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)))
+        self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)).learn())
 
     def get(self, template_kwargs: JsonObject) -> Translator:
         """The renderer under these template arguments.
@@ -78,7 +79,8 @@ def resolve(
     try:
         make, notes = _maker(spec, tokenizer, injected, None if retention == "template" else retention)
         renderers = Renderers(tokenizer, make)
-        return renderers, notes + _try_out(renderers, bridgeless_ok=bridgeless_ok)
+        notes = [*notes, *_try_out(renderers, bridgeless_ok=bridgeless_ok)]
+        return renderers, notes + _note_on_call_ids(renderers)
     except RendererError as error:
         reason = f"{error.message}: {error.__cause__}" if error.__cause__ else error.message
         raise ConfigError(f"--renderer {spec} does not work for {tokenizer.name_or_path!r}: {reason}") from error
@@ -157,3 +159,16 @@ def _try_out(renderers: Renderers, *, bridgeless_ok: bool) -> list[str]:
         f"model {name!r} has no renderer that can bridge, so every turn would be tokenized anew: name the model it "
         "was made from with --model-name, bring one with --renderer module:factory, or take it with --allow-bridgeless"
     )
+
+
+CALL_IDS: Mapping[CallIds, str] = {
+    "hidden": "tool-call ids stand in no prompt",
+    "shown": "tool-call ids stand in the prompt: the model's own where it writes them, else those of the gateway",
+    "demanded": "tool-call ids stand in the prompt and must have nine letters and digits: others are replaced there",
+    "refused": "no history with a tool call can be rendered, so agents that use tools will be answered with an error",
+}
+
+
+def _note_on_call_ids(renderers: Renderers) -> list[str]:
+    kind, name = renderers.get({}).call_ids, renderers.tokenizer.name_or_path
+    return [] if kind == "hidden" else [f"the renderer for {name!r}: {CALL_IDS[kind]}"]

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
+from gateway.render.call_ids import CallIds, in_form, learn_call_ids
 from gateway.render.protocol import MessageDict, ParsedCall, ParsedResponse, Renderer, Tokenizer
 
 T = TypeVar("T")
@@ -32,17 +33,24 @@ class Translator:
         self.thinking_retention = kept
         """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
         self.stop_ids = _ids(_guarded(renderer.get_stop_token_ids))
+        self.call_ids: CallIds = "shown"
+        """What the template does with tool-call ids: taken as they are, until it was learnt."""
         self._parse_options = inspect.signature(renderer.parse_response).parameters.keys() & {"tools", "prompt_ids"}
+
+    def learn(self) -> "Translator":
+        """Find out what the template does with tool-call ids, and from now on give it what it demands."""
+        self.call_ids = learn_call_ids(self.render)
+        return self
 
     def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
-        dicts = [_dict(message) for message in messages]
+        dicts = self._dicts(messages)
         return _ids(_guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
 
     def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""
         step = self.renderer.bridge_to_next_turn
-        result = _guarded(step, prompt_ids, sampled, [_dict(message) for message in new], tools=_tools(tools))
+        result = _guarded(step, prompt_ids, sampled, self._dicts(new), tools=_tools(tools))
         return None if result is None else _ids(result)
 
     def parse(self, ids: list[int], prompt_ids: list[int], tools: Tools, mint: Callable[[], str]) -> Answer:
@@ -65,6 +73,10 @@ class Translator:
             flags = ("unparsed",) if content.strip() else ()
         return Answer(Message("assistant", content, reasoning=reasoning, tool_calls=good), flags)
 
+    def _dicts(self, messages: Messages) -> list[MessageDict]:
+        shown = in_form if self.call_ids == "demanded" else str
+        return [_dict(message, shown) for message in messages]
+
     def _text_of(self, call: ParsedCall, ids: list[int]) -> str:
         span = getattr(call, "token_span", None)
         return self.tokenizer.decode(ids[slice(*span)]) if span else str(getattr(call, "raw", call.name or ""))
@@ -81,7 +93,9 @@ def _call(found: ParsedCall, mint: Callable[[], str]) -> ToolCall | None:
     named = isinstance(name, str) and name.encode()
     if not (name and named) or arguments is None or getattr(found, "status", None) not in _DELIVERABLE:
         return None
-    return ToolCall(id=mint(), name=name, arguments=arguments, own_id=own_id if isinstance(own_id, str) else None)
+    return ToolCall(
+        id=mint(), name=name, arguments=arguments, own_id=own_id if own_id and isinstance(own_id, str) else None
+    )
 
 
 def _strict_object(arguments: object) -> str | None:
@@ -95,12 +109,14 @@ def _strict_object(arguments: object) -> str | None:
     return text if isinstance(value, dict) else None
 
 
-def _dict(message: Message) -> MessageDict:
-    calls = [{"id": c.own_id or c.id, "type": "function", "function": _function(c)} for c in message.tool_calls]
+def _dict(message: Message, shown: Callable[[str], str]) -> MessageDict:
+    """A message as renderers read it, each tool-call id as the template is `shown` it."""
+    calls = [{"id": shown(c.own_id or c.id), "type": "function", "function": _function(c)} for c in message.tool_calls]
+    answered = message.tool_call_id
     optional = {
         "reasoning_content": message.reasoning,
         "tool_calls": calls or None,
-        "tool_call_id": message.tool_call_id,
+        "tool_call_id": None if answered is None else shown(answered),
         "name": message.name,
     }
     given = {key: value for key, value in optional.items() if value is not None}

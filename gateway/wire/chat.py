@@ -7,8 +7,9 @@ import orjson
 
 from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
-from gateway.errors import GatewayError, MultimodalUnsupported
+from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
 from gateway.wire.fields import Fields, parse_object
+from gateway.wire.noise import USUAL, Noise
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -24,8 +25,8 @@ _MAX_TEMPLATE_BYTES = 16_384
 _MAX_BIASES = 1024
 
 
-def decode(body: bytes) -> TurnRequest:
-    """The turn that a chat request asks for.
+def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
+    """The turn that a chat request asks for, without the `noise` that clients put around it.
 
     Unknown keys are ignored, as SDKs expect, and of equal keys the last wins. Every other value is of its
     type and within its bounds, or refused.
@@ -35,13 +36,15 @@ def decode(body: bytes) -> TurnRequest:
     """
     fields = parse_object(body)
     _refuse_what_is_not_offered(fields)
-    messages = tuple(_message(item) for item in fields.objects("messages", _MAX_MESSAGES))
+    read = [_message(item, noise) for item in fields.objects("messages", _MAX_MESSAGES)]
+    messages = tuple(message for message in read if message is not None)
     if not messages:
-        raise fields.error("messages", "must hold at least one message")
+        what = "one message that is not noise" if read else "one message"
+        raise fields.error("messages", f"must hold at least {what}")
     return TurnRequest(
         messages=messages,
         model=fields.text("model", 0, _MAX_NAME_CHARS),
-        tools=_tools(fields),
+        tools=_tools(fields, noise),
         sampling=read_sampling(fields),
         template_kwargs=fields.mapping("chat_template_kwargs", _MAX_TEMPLATE_BYTES),
         priority=fields.integer("priority", -(2**63)),
@@ -70,7 +73,7 @@ def _refuse_what_is_not_offered(fields: Fields) -> None:
         raise fields.error("tool_choice", 'other than "auto" or "none" is not offered yet')
 
 
-def _tools(fields: Fields) -> tuple[JsonObject, ...]:
+def _tools(fields: Fields, noise: Noise) -> tuple[JsonObject, ...]:
     """The offered tools; none with ``tool_choice: none``, which is how a template hides them from the model."""
     tools = fields.objects("tools", _MAX_TOOLS)
     for i, tool in enumerate(tools):
@@ -80,7 +83,7 @@ def _tools(fields: Fields) -> tuple[JsonObject, ...]:
             raise fields.error(f"tools[{i}]", "must be a function with a name")
         function.text("description")
         function.mapping("parameters")
-    return () if fields.raw("tool_choice") == "none" else tuple(tool.whole() for tool in tools)
+    return () if fields.raw("tool_choice") == "none" else tuple(noise.tool(tool.whole()) for tool in tools)
 
 
 def read_sampling(fields: Fields) -> Sampling:
@@ -127,11 +130,17 @@ def _is_token_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 10
 
 
-def _message(fields: Fields) -> Message:
+def _message(fields: Fields, noise: Noise) -> Message | None:
+    """The message, or ``None`` where it is nothing but noise."""
     role = _ROLES.get(fields.text("role") or "")
     if role is None:
         raise fields.error("role", f"must be one of {', '.join(_ROLES)}")
-    content = _content(fields)
+    said = _content(fields)
+    content = said if isinstance(said, str) else "".join(said)
+    if role == "system":
+        everything, content = content, noise.silenced(said)
+        if everything and not content:
+            return None
     if role != "assistant":
         call_id, name = (fields.text(field, 0, _MAX_NAME_CHARS) for field in ("tool_call_id", "name"))
         if role == "tool" and call_id is None:
@@ -142,8 +151,8 @@ def _message(fields: Fields) -> Message:
     return Message(role, content, reasoning=reasoning, tool_calls=calls)
 
 
-def _content(fields: Fields) -> str:
-    """The text of a message, its parts joined with nothing between them."""
+def _content(fields: Fields) -> str | list[str]:
+    """The text of a message, or of each of its parts."""
     value = fields.raw("content")
     if value is None or isinstance(value, str):
         return value or ""
@@ -153,7 +162,7 @@ def _content(fields: Fields) -> str:
         if part.text("type") not in _TEXT_PARTS:
             raise MultimodalUnsupported(f"{part.path}type: this model takes text parts only", param=f"{part.path}type")
         texts.append(part.text("text") or "")
-    return "".join(texts)
+    return texts
 
 
 def _tool_call(fields: Fields) -> ToolCall:
@@ -197,6 +206,9 @@ def _encoded_call(call: ToolCall) -> dict[str, object]:
 
 
 def encode_error(error: GatewayError) -> bytes:
-    """An error in OpenAI's shape."""
+    """An error in OpenAI's shape. An overflow of the context says so in OpenAI's words, with its code."""
+    message = error.message
+    if error.code == ContextLengthExceeded.code:  # some clients read the text only, each for words of its own
+        message = f"This model's maximum context length is exceeded ({error.code}): {message}"
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    return orjson.dumps({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": error.param, "code": error.code}})

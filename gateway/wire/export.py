@@ -1,25 +1,38 @@
 """What a trainer reads: turns and rows as JSON, in pages."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import orjson
 
+from gateway.core.fate import Fates
 from gateway.core.segments import Row
 from gateway.core.turn import Turn
 from gateway.errors import BadRequest
 
+T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
-Select = Callable[[Sequence[Turn]], Sequence[T]]
-Encode = Callable[[T], dict[str, object]]
 
 PAGE_TURNS, PAGE_ROWS = 500, 20
 
 
-def encode_page(turns: Sequence[Turn], cursor: str | None, size: int, select: Select[T], encode: Encode[T]) -> bytes:
-    """One page of what `select` makes of the turns: ``{"data": […], "next": cursor or null}``.
+class Items(Protocol[T_co]):
+    """What is listed; an item may be made when it is asked for."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> T_co: ...
+
+
+Select = Callable[[Sequence[Turn]], Items[T]]
+Encode = Callable[[T], dict[str, object]]
+
+
+def encode_page(
+    turns: Sequence[Turn], cursor: str | None, size: int, select: Select[T], encode: Encode[T]
+) -> Iterator[bytes]:
+    """One page of what `select` makes of the turns, item by item: ``{"data": […], "next": cursor or null}``.
 
     All pages that one `next` leads to are of the turns that there were at the first, so that a session which
     goes on meanwhile loses and doubles nothing.
@@ -31,13 +44,20 @@ def encode_page(turns: Sequence[Turn], cursor: str | None, size: int, select: Se
     if known is None:
         raise BadRequest("cursor must be the `next` of an earlier page", param="cursor")
     count, start = map(int, known.groups())
-    items, end = select(turns[:count]), start + size
-    page = [encode(item) for item in items[start:end]]
-    return orjson.dumps({"data": page, "next": f"{count}.{end}" if end < len(items) else None})
+    return _page(select(turns[:count]), count, start, start + size, encode)
+
+
+def _page(items: Items[T], count: int, start: int, end: int, encode: Encode[T]) -> Iterator[bytes]:
+    opening = b'{"data":['
+    for index in range(start, min(end, len(items))):
+        yield opening + orjson.dumps(encode(items[index]))
+        opening = b","
+    following = f"{count}.{end}" if end < len(items) else None
+    yield (opening if opening != b"," else b"") + b'],"next":' + orjson.dumps(following) + b"}"
 
 
 def turn_object(turn: Turn) -> dict[str, object]:
-    """A turn as ``GET /sessions/{sid}/turns`` shows it."""
+    """A turn as it was recorded."""
     return {
         "turn_id": turn.id,
         "parent_id": turn.parent.id if turn.parent else None,
@@ -50,20 +70,32 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "engine": turn.origin.engine,
         "rank": turn.origin.rank,
         "policy_versions": [asdict(span) for span in turn.completion.spans],
-        "differences": sorted(turn.differences),
+        "differences": {kind: asdict(found) for kind, found in turn.differences.items()},
         "flags": list(turn.flags),
         "thinking_retention": turn.origin.thinking_retention,
+        "tags": dict(turn.labels.tags),
+        "train": turn.labels.train,
     }
 
 
-def row_object(session_id: str, row: Row) -> dict[str, object]:
-    """A row as ``GET /sessions/{sid}/trajectories`` shows it; positions of its turns are positions in the row."""
+def told_turn(fates: Fates, turn: Turn) -> dict[str, object]:
+    """A turn as ``GET /sessions/{sid}/turns`` shows it: with what became of it since."""
+    fate = fates(turn)
+    return turn_object(turn) | {"delivered": fate.delivered, "dropped_by_harness": fate.dropped}
+
+
+def row_object(session: Mapping[str, object], fates: Fates, row: Row) -> dict[str, object]:
+    """A row as ``GET /sessions/{sid}/trajectories`` shows it; positions of its turns are positions in the row.
+
+    `session` is what the session says of all its rows: its id, its group, its reward.
+    """
+    places = [(told_turn(fates, part.turn), part) for part in row.turns]
     return {
-        "session_id": session_id,
+        **session,
         "row_id": row.id,
         "token_ids": row.token_ids.tolist(),
         "loss_mask": row.loss_mask.tolist(),
         "logprobs": row.logprobs.tolist(),
         "thinking_retention": row.turns[-1].turn.origin.thinking_retention,
-        "turns": [turn_object(p.turn) | {"start": p.start, "end": p.end, "trained": p.trained} for p in row.turns],
+        "turns": [told | {"start": part.start, "end": part.end, "trained": part.trained} for told, part in places],
     }

@@ -26,7 +26,7 @@ from gateway.core.types import (
     token_ids,
 )
 from tests.core import clients
-from tests.core.naive import Above, Found, Said, Sample, find, leading
+from tests.core.naive import Above, Found, Said, Sample, find, leading, left_out
 from tests.core.scribe import Scribe
 
 ENDS = ["stop", "stop", "stop", "length", "repetition", "cut"]
@@ -37,6 +37,7 @@ NOT_OURS = {
     "tools_changed",
     "system_changed",
     "history_edited",
+    "history_shortened",
     "foreign_assistant",
 }
 """Why an assistant message was not recognised; which of these it is, only the ledger tells."""
@@ -167,7 +168,7 @@ class Agents:
         request = TurnRequest(messages, model=above.model, tools=above.tools, template_kwargs=above.kwargs or {})
         pending, found = self.ledger.prepare(request), find(self.samples, asked, above)
         assert (found.sample and found.sample.id) == (pending.parent and pending.parent.id)
-        assert found.differences == pending.differences
+        assert found.differences == {kind: found.messages for kind, found in pending.differences.items()}
         return Call(tuple(asked), above, pending, found)
 
     def build(self, call: Call) -> Prompt:
@@ -186,7 +187,7 @@ class Agents:
         if any(said["role"] == "assistant" for said in new):
             return NOT_OURS
         if sample is None:
-            return {"first_turn"}
+            return {"history_shortened" if left_out(self.samples, call.asked, call.above) else "first_turn"}
         if not new:
             return {"no_new_messages"}
         if sample.end == "cut":

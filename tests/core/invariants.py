@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import compress
 
-from gateway.core.segments import Row, rows
+from gateway.core.segments import Row, Rows
 from gateway.core.turn import Turn
 from gateway.core.types import float32s
 from tests.core.naive import Sample
@@ -13,7 +13,7 @@ def audit(turns: Sequence[Turn], samples: Sequence[Sample]) -> None:
     """Rows train each id of each complete sample once, in the context in which it was sampled, with its own logprob."""
     assert [sample.id for sample in samples] == [turn.id for turn in turns]
     known = {sample.id: sample for sample in samples}
-    exported = rows(turns)
+    exported = list(Rows(turns))
     for row in exported:
         _audit_row(row, known)
     trained = sorted(i for row in exported for i in compress(row.token_ids, row.loss_mask))
@@ -37,8 +37,10 @@ def _audit_row(row: Row, known: dict[str, Sample]) -> None:
 
 def _audit_evidence(turn: Turn, sample: Sample) -> None:
     """Ids, logprobs and spans agree in number, and the turn stores what it added and no more."""
-    base, completion = turn.base, turn.completion
+    completion = turn.completion
     assert len(completion.ids) == len(completion.logprobs) == len(sample.logprobs)
     bounds = [position for span in completion.spans for position in range(span.start, span.end)]
     assert bounds == list(range(len(completion.ids)))
-    assert len(turn.prompt_delta) == sample.start - (base.prompt_length + len(base.completion.ids) if base else 0)
+    assert turn.prompt.length == sample.start
+    own = sum(len(piece) for piece in turn.prompt.pieces if not isinstance(piece, tuple))
+    assert turn.base is None or own == sample.start - turn.base.prompt.length

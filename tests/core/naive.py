@@ -6,6 +6,7 @@ dictionaries, every sample is tried on every history, and JSON is compared value
 
 import json
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,8 @@ class Found:
 
     sample: Sample | None
     new: tuple[Said, ...]
-    differences: frozenset[str]
+    differences: Counter[str]
+    """How many answers were replayed with each."""
 
 
 def leading(asked: Sequence[Said]) -> int:
@@ -68,18 +70,26 @@ def leading(asked: Sequence[Said]) -> int:
 def find(samples: Sequence[Sample], asked: Sequence[Said], above: Above) -> Found:
     """Try every sample: the longest path that fits wins, then the fewest differences, then the latest."""
     rest = asked[leading(asked) :]
-    fits: list[tuple[int, int, int, frozenset[str]]] = []
+    fits: list[tuple[int, int, int, Counter[str]]] = []
     for position, sample in enumerate(samples):
         if sample.complete and len(sample.path) <= len(rest) and same_lineage(sample, asked, above):
             kinds = rewritten_path(sample.path, rest)
             if kinds is not None:
                 fits.append((len(sample.path), -len(kinds), position, kinds))
     if not fits:
-        return Found(None, tuple(asked), frozenset())
+        return Found(None, tuple(asked), Counter())
     length, fewest, position, kinds = max(fits, key=lambda fit: fit[:3])
     if sum(fit[:2] == (length, fewest) for fit in fits) > 1:
-        kinds |= {"ambiguous_sibling"}
+        kinds["ambiguous_sibling"] += 1
     return Found(samples[position], tuple(rest[length:]), kinds)
+
+
+def left_out(samples: Sequence[Sample], asked: Sequence[Said], above: Above) -> bool:
+    """Whether a history without answers goes on from one that was answered, as if it had not been."""
+    rest = asked[leading(asked) :]
+    lineage = [sample for sample in samples if sample.complete and same_lineage(sample, asked, above)]
+    starts = [[said for said, _ in sample.path[:-1]] for sample in lineage]
+    return any(len(start) < len(rest) and list(rest[: len(start)]) == start for start in starts)
 
 
 def same_lineage(sample: Sample, asked: Sequence[Said], above: Above) -> bool:
@@ -93,15 +103,15 @@ def same_lineage(sample: Sample, asked: Sequence[Said], above: Above) -> bool:
     )
 
 
-def rewritten_path(path: Sequence[tuple[Said, bool]], rest: Sequence[Said]) -> frozenset[str] | None:
+def rewritten_path(path: Sequence[tuple[Said, bool]], rest: Sequence[Said]) -> Counter[str] | None:
     """The kinds of differences with which a history begins with `path`; ``None`` if it does not."""
-    kinds: set[str] = set()
+    kinds = Counter[str]()
     for (recorded, sampled), replayed in zip(path, rest, strict=False):
         found = rewritten(recorded, replayed) if sampled else set() if recorded == replayed else None
         if found is None:
             return None
-        kinds |= found
-    return frozenset(kinds)
+        kinds.update(found)
+    return kinds
 
 
 def rewritten(recorded: Said, replayed: Said) -> set[str] | None:

@@ -22,6 +22,7 @@ from gateway.core.types import Message, ToolCall, TurnRequest
 CALL = ToolCall("call_1", "get_weather", '{ "unit" : "h\\u00e9" ,  "city" : "Zürich" }')
 CALLS = Message("assistant", "\n\n  Let me run it.  \n", reasoning="  Think.\n\nAct. ", tool_calls=(CALL,))
 TEXT = Message("assistant", "All done. ", reasoning="Easy.")
+ALL_IGNORED = {"reasoning_ignored", "calls_ignored"}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
@@ -82,6 +83,28 @@ def test_what_real_clients_do_to_our_answer_is_accepted_and_named(recorded, repl
 def test_a_true_rewrite_never_matches(recorded, replayed):
     """Other words, other calls, other thoughts: another message."""
     assert accepted_differences(recorded, replayed) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "replayed", "kinds"),
+    [
+        ("strict", CALLS, set()),
+        ("strict", like(CALLS, content="Let me run it."), None),
+        ("strict", like(CALLS, reasoning=None), None),
+        ("strict", like(CALLS, tool_calls=call(arguments='{"unit":"hé","city":"Zürich"}')), None),
+        ("role_content", CALLS, set()),
+        ("role_content", like(CALLS, content="Let me run it."), {"content_whitespace"}),
+        ("role_content", like(CALLS, reasoning="Other."), {"reasoning_ignored"}),
+        ("role_content", like(CALLS, tool_calls=()), {"calls_ignored"}),
+        ("role_content", like(CALLS, tool_calls=call(arguments="{}"), reasoning=None), ALL_IGNORED),
+        ("role_content", like(CALLS, content=""), None),
+    ],
+)
+def test_a_policy_may_accept_less_or_more(policy, replayed, kinds):
+    """Nothing but the same words; or the text alone, by the word of whoever chose it."""
+    accepted = accepted_differences(CALLS, replayed, policy)
+    assert kinds == (None if accepted is None else set(accepted))
+    assert (kinds or set()) <= DIFFERENCES.keys()
 
 
 @pytest.mark.parametrize(

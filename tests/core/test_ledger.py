@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.core.canon import Difference
 from gateway.core.prompt import build_prompt
+from gateway.core.rope import rope
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
 from tests.core.toy import Talk, assistant, tool, user
@@ -56,7 +58,8 @@ def test_replayed_differences_are_kept_on_the_turn():
     turn = talk.take(user("a"), replay, tool("out"))
 
     assert turn.parent is first
-    assert {"content_whitespace", "reasoning_dropped", "arguments_reserialised"} == turn.differences
+    assert {"content_whitespace", "reasoning_dropped", "arguments_reserialised"} == turn.differences.keys()
+    assert {Difference(1, len(first.completion.ids))} == set(turn.differences.values())
 
 
 def test_the_recorded_answer_wins_over_the_replayed_one():
@@ -88,7 +91,7 @@ def test_the_answer_replayed_most_exactly_is_extended():
     turn = talk.take(user("a"), assistant("yes"), user("b"))
 
     assert turn.parent is exact
-    assert turn.differences == frozenset()
+    assert turn.differences == {}
 
 
 def test_the_latest_of_equal_answers_is_the_one_recorded_last():
@@ -98,7 +101,12 @@ def test_the_latest_of_equal_answers_is_the_one_recorded_last():
     talk.take(user("a"), answer=assistant("same"))
     talk.take(user("a"), assistant("same"), user("b"), answer=assistant("next"))
     pending = talk.ledger.prepare(TurnRequest((user("a"), assistant("same"), user("b")), model="m"))
-    late = seal(replace(pending, parent=first), Prompt([1] * 99, None, "x"), first, answer=assistant("next"))
+    late = seal(
+        replace(pending, parent=first, asked=first.node.below([user("b")])),
+        pending.rendered([1] * 99, None),
+        first,
+        answer=assistant("next"),
+    )
     pending.commit(late)
     turn = talk.take(user("a"), assistant("same"), user("b"), assistant("next"), user("c"))
 
@@ -145,7 +153,7 @@ def test_among_equal_answers_tool_call_ids_decide():
     turn = talk.take(user("a"), assistant("", CALL), tool("out"))
 
     assert turn.parent is earlier
-    assert turn.differences == frozenset()
+    assert turn.differences == {}
 
 
 def test_without_replayed_ids_the_latest_equal_call_is_taken():
@@ -156,7 +164,7 @@ def test_without_replayed_ids_the_latest_equal_call_is_taken():
     turn = talk.take(user("a"), assistant("", replace(CALL, id="")), tool("out", ""))
 
     assert turn.parent is later
-    assert {"tool_call_id_missing", "ambiguous_sibling"} == turn.differences
+    assert {"tool_call_id_missing", "ambiguous_sibling"} == turn.differences.keys()
 
 
 def test_the_deepest_match_wins_even_behind_a_foreign_assistant_message():
@@ -201,6 +209,38 @@ def history(talk, *texts):
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
 
+def test_the_latest_word_on_a_delivery_counts():
+    """An answer that was lost may be replayed."""
+    talk = Talk()
+    turn = talk.take(user("a"))
+    assert talk.ledger.was_delivered(turn) is None
+    for delivered in (False, True):
+        talk.ledger.note_delivery(turn, delivered=delivered)
+        assert talk.ledger.was_delivered(turn) is delivered
+
+
+def test_how_well_a_history_is_known_does_not_depend_on_what_stands_above_it():
+    """The messages up to our last answer, and the calls on the way there that came back under our ids."""
+    talk = Talk()
+    first = talk.take(SYSTEM, user("a"), answer=assistant("", CALL), tools=TOOLS)
+    known = [Message("system", "other"), user("a"), first.message, tool("out")]
+
+    assert (0, 0) == talk.ledger.known_turns([user("a")])
+    assert (2, 1) == talk.ledger.known_turns(known)
+    assert (2, 0) == talk.ledger.known_turns([user("a"), assistant("", replace(CALL, id="")), tool("out")])
+    second = talk.take(*known)
+    assert (4, 0) == talk.ledger.known_turns([*known[1:], second.message, user("b")])
+
+
+def test_one_prompt_of_equal_lineages_is_kept_once():
+    """However often what stands above is sent anew."""
+    talk = Talk()
+    one = talk.take(Message("system", "long " * 99), user("a"))
+    two = talk.take(Message("system", "long " * 99), user("b"))
+
+    assert one.root is two.root
+
+
 @pytest.mark.parametrize(
     ("change", "options", "reason"),
     [
@@ -214,7 +254,9 @@ TOOLS = ({"type": "function", "function": {"name": "bash"}},)
         (lambda m: [*m[1:], user("z")], {}, "system_changed"),
         (lambda m: [SYSTEM, user("edited"), *m[2:], user("z")], {}, "history_edited"),
         (lambda m: [*m[:4], assistant("rewritten"), user("z")], {}, "history_edited"),
-        (lambda m: [SYSTEM, *m[3:], user("z")], {}, "history_edited"),
+        (lambda m: [SYSTEM, *m[3:], user("z")], {}, "history_shortened"),
+        (lambda m: [SYSTEM, user("a"), user("x"), m[4], user("z")], {}, "history_edited"),
+        (lambda m: [SYSTEM, user("a"), user("error")], {}, "history_shortened"),
         (lambda m: [SYSTEM, user("a"), user("extra"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
         (lambda m: [*m, user("q"), assistant("theirs"), user("z")], {}, "foreign_assistant"),
         (lambda m: [*m, assistant("theirs")], {}, "foreign_assistant"),
@@ -301,7 +343,7 @@ def test_a_prompt_that_does_not_extend_its_base_cannot_be_sealed(ids):
     pending = talk.ledger.prepare(TurnRequest((user("a"), first.message, user("b")), model="m"))
 
     with pytest.raises(Exception, match="does not extend"):
-        seal(pending, Prompt(ids, first, None), first)
+        seal(pending, Prompt(ids, rope(ids), first, None), first)
     assert len(talk.ledger.turns) == 1
 
 
@@ -312,7 +354,7 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
     pending = talk.ledger.prepare(TurnRequest((user("a"), first.message, user("b")), model="m"))
 
     with pytest.raises(Exception, match="does not extend"):
-        seal(pending, Prompt([0] * 99, stranger, None), first)
+        seal(pending, Prompt([0] * 99, rope([0] * 99), stranger, None), first)
 
 
 def seal(pending, prompt, like, answer=None):

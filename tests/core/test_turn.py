@@ -1,11 +1,13 @@
 """A turn stores what it added, and can tell the whole."""
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from gateway.core.types import FinishReason
-from tests.core.toy import Talk, user
+from gateway.core.turn import Turn
+from gateway.core.turn import said as said_by
+from gateway.core.types import FinishReason, Message, ToolCall
+from tests.core.toy import Talk, assistant, said, user
 
 
 def chain(*flaws: bool) -> tuple[Talk, list]:
@@ -14,8 +16,7 @@ def chain(*flaws: bool) -> tuple[Talk, list]:
     turns = [talk.take(user("a"))]
     for declines in flaws:
         talk.renderer.declines = declines
-        said = [message for turn in turns[-1].branch() for message in (*turn.new_messages, turn.message)]
-        turns.append(talk.take(*said, user("b")))
+        turns.append(talk.take(*turns[-1].node.path(), user("b")))
     return talk, turns
 
 
@@ -24,11 +25,16 @@ def test_the_whole_prompt_is_all_that_its_segment_added():
     _, turns = chain(False, False)
     first, second, third = turns
 
-    before = first.prompt_delta + first.completion.ids + second.prompt_delta + second.completion.ids
-    assert before + third.prompt_delta == third.prompt_ids()
+    assert first.prompt_ids() + first.completion.ids == second.prompt_ids()[: first.sequence.length]
+    assert second.prompt_ids() + second.completion.ids == third.prompt_ids()[: second.sequence.length]
     assert len(third.prompt_ids()) == third.prompt_length
-    assert len(third.prompt_delta) == len(second.prompt_delta)
-    assert first.prompt_delta == first.prompt_ids()
+    assert [own_ids(turn) for turn in turns] == [len(first.prompt_ids()), *[len(said(user("b"))) + 2] * 2]
+
+
+def own_ids(turn: Turn) -> int:
+    """How many prompt ids a turn stores itself, its base's completion left out."""
+    sampled = turn.base.completion.ids if turn.base else None
+    return sum(len(piece) for piece in turn.prompt.pieces if not isinstance(piece, tuple) and piece is not sampled)
 
 
 def test_a_segment_begins_at_the_last_full_render():
@@ -40,6 +46,44 @@ def test_a_segment_begins_at_the_last_full_render():
     assert [third, fourth] == fourth.segment()
     assert turns == fourth.branch()
     assert fourth.prompt_ids()[: third.prompt_length] == third.prompt_ids()
+
+
+def test_what_is_new_in_a_turn_is_what_was_said_since_its_parents_answer():
+    """Or everything but the leading system messages, where it has no parent."""
+    talk = Talk()
+    first = talk.take(Message("system", "s"), user("a"), user("b"))
+    second = talk.take(Message("system", "s"), user("a"), user("b"), first.message, user("c"))
+
+    assert [user("a"), user("b")] == first.new_messages()
+    assert [user("c")] == second.new_messages()
+    assert [first, second] == second.branch()
+
+
+def test_histories_that_begin_alike_share_their_messages():
+    """Whatever stands above them."""
+    talk = Talk()
+    one = talk.take(user("a"), user("b"))
+    two = talk.take(user("a"), user("b"), user("c"), model="n")
+
+    assert two.asked.parent is one.asked
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        user("b"),
+        Message("tool", "a"),
+        Message("user", "a", tool_call_id="x"),
+        assistant("a"),
+        assistant("a", reasoning="x"),
+        assistant("a", ToolCall("1", "ls", "{}")),
+        assistant("a", ToolCall("2", "ls", "{}")),
+    ],
+)
+def test_messages_are_told_apart_by_all_that_they_say(other):
+    """A name is not said: clients add and drop it at will."""
+    assert said_by(other) != said_by(user("a"))
+    assert said_by(other) == said_by(replace(other, name="n"))
 
 
 def test_how_a_prompt_was_built_follows_from_its_base():

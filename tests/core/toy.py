@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from gateway.core.ledger import Ledger
+from gateway.core.ledger import Ledger, PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.turn import Turn
 from gateway.core.types import (
@@ -11,6 +12,7 @@ from gateway.core.types import (
     Completion,
     FinishReason,
     JsonObject,
+    Labels,
     Message,
     Origin,
     Status,
@@ -99,13 +101,25 @@ class Talk:
         tools: tuple[JsonObject, ...] = (),
         model: str = "m",
         template_kwargs: JsonObject | None = None,
+        labels: Labels | None = None,
     ) -> Turn:
         """Take one turn that answers `messages`."""
-        request = TurnRequest(messages, model=model, tools=tools, template_kwargs=template_kwargs or {})
-        pending = self.ledger.prepare(request)
+        above: dict[str, Any] = {"model": model, "tools": tools, "template_kwargs": template_kwargs or {}}
+        request = TurnRequest(messages, labels=labels or Labels(), **above)
+        finish = FinishReason.ABORT if status == "aborted" else finish
+        return self.finish(self.ledger.prepare(request), answer=answer, finish=finish, flags=flags)
+
+    def finish(
+        self,
+        pending: PendingTurn,
+        *,
+        answer: Message | None = None,
+        finish: FinishReason = FinishReason.STOP,
+        flags: tuple[str, ...] = (),
+    ) -> Turn:
+        """Build the prompt of a prepared turn, sample and record it."""
         prompt = build_prompt(self.renderer, pending)
         answer = answer or assistant(f"answer {len(self.ledger.turns)}")
-        finish = FinishReason.ABORT if status == "aborted" else finish
         sampled = completion(answer.content, finish=finish)
         turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0))
         pending.commit(turn)

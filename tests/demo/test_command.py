@@ -14,19 +14,8 @@ from gateway.sim import create_sim
 
 LIMIT_S = 120
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
-GUARD = """
-import ipaddress, os, sys
-
-def refuse(event, args):
-    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
-        host = args[1][0] if event in ("socket.connect", "socket.sendto") else args[0]
-        if isinstance(host, (str, bytes)) and str(host) != "localhost" and not ipaddress.ip_address(host).is_loopback:
-            os.write(2, f"left this machine for {host}\\n".encode())
-            os._exit(99)
-
-sys.addaudithook(refuse)
-sys.modules.update(dict.fromkeys(os.environ.get("MISSING", "").split()))
-"""
+GUARD = (Path(__file__).parents[1] / "loopback.py").read_text()
+MISSING = 'sys.modules.update(dict.fromkeys(os.environ.get("MISSING", "").split()))'
 VERDICT = re.compile(
     r"(\d+) of (\d+) prompts extend what was sampled; re-tokenizing would have lost (\d+) of \d+ ids and moved (\d+)\."
 )
@@ -35,7 +24,7 @@ VERDICT = re.compile(
 @pytest.fixture
 def demo(tmp_path):
     """Run the demo behind the guard: exit status, standard output, standard error."""
-    (tmp_path / "sitecustomize.py").write_text(GUARD)
+    (tmp_path / "sitecustomize.py").write_text(f"{GUARD}\n{MISSING}\n")
 
     async def run(*args, missing="", command=("-m", "gateway", "demo")):
         path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])

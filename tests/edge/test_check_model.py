@@ -42,7 +42,7 @@ def test_it_says_what_bridges(
     found, prompt = check_model(tokenizer_folder, name, "auto", retention, bridgeless_ok=lax)
 
     by_name = {finding.check: finding for finding in found}
-    assert list(by_name) == ["model", "renderer", "bridge", "thinking"]
+    assert list(by_name) == ["model", "renderer", "bridge", "thinking", "tool_call_ids"]
     assert by_name["bridge"].status == status
     assert says in by_name["bridge"].finding
     assert prompt
@@ -90,3 +90,24 @@ def test_a_renderer_that_says_nothing_of_thinking_is_taken_at_its_word(
 
     assert found[3].status == "ok"
     assert "does not say" in found[3].finding
+
+
+@pytest.mark.parametrize(
+    ("factory", "status", "says"),
+    [
+        ("plain_factory", "ok", "in no prompt"),
+        ("letter_factory", "ok", "nine letters and digits"),
+        ("toolless_factory", "warn", "no history with a tool call"),
+    ],
+)
+def test_it_says_what_the_template_does_with_tool_call_ids(
+    tokenizer_folder: str, factory: str, status: str, says: str
+) -> None:
+    """Only a template that takes no tools needs a remedy."""
+    spec = f"tests.render.doubles:{factory}"
+    found, _ = check_model(tokenizer_folder, MODEL_NAME, spec, "all", bridgeless_ok=False)
+
+    assert found[4].check == "tool_call_ids"
+    assert found[4].status == status
+    assert says in found[4].finding
+    assert bool(found[4].remedy) is (status == "warn")

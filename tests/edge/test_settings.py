@@ -58,6 +58,10 @@ def test_one_engine_from_the_environment_is_a_plain_url(monkeypatch: pytest.Monk
         ({"model": "m", "engine": ("localhost:8000",)}, "--engine"),
         ({"model": "m", "engine": ("",)}, "--engine"),
         ({"model": "m", "hots": "x"}, "--hots"),
+        ({"model": "m", "noise_key": ("name",)}, "--noise-key"),
+        ({"model": "m", "noise_prefix": ("x" * 257,)}, "--noise-prefix"),
+        ({"model": "m", "tag_header": ("a header",)}, "--tag-header"),
+        ({"model": "m", "tag_header": ("x" * 65,)}, "--tag-header"),
     ],
 )
 def test_an_ill_setting_is_named_in_one_line(flags: dict[str, object], named: str) -> None:
@@ -101,3 +105,37 @@ def test_secrets_are_not_shown() -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(model="m", agent_key="hush", port=-1)
     assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "proxy-authorization", "Cookie", "x-api-key", "X-Goog-Api-Key", "api_key", "apikey"),
+        *("x-auth", "x-litellm-key", "X-Auth-Token", "x-amz-security-token", "x-client-secrets"),
+    ],
+)
+def test_a_header_that_carries_a_key_never_becomes_a_tag(name: str) -> None:
+    """Tags are stored and shown; the line says what to do instead."""
+    with pytest.raises(ConfigError, match=r"^--tag-header: .*x-gateway-tag"):
+        load_settings(model="m", tag_header=("x-task", name))
+
+
+def test_lists_of_words_come_with_commas_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words in them may have spaces, and a flag is one word whatever it holds; names of headers have no case."""
+    monkeypatch.setenv("GATEWAY_NOISE_PREFIX", "x-anthropic-billing-header:, Today is")
+    monkeypatch.setenv("GATEWAY_TAG_HEADER", "X-Task,x-author")
+
+    settings = load_settings(model="m", noise_key=("a,b",))
+
+    assert settings.noise_prefix == ("x-anthropic-billing-header:", "Today is")
+    assert settings.tag_header == ("x-task", "x-author")
+    assert settings.noise_key == ("a,b",)
+
+
+def test_an_empty_list_takes_the_place_of_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a flag and from the environment: an empty prefix would make noise of everything."""
+    monkeypatch.setenv("GATEWAY_NOISE_KEY", "")
+    settings = load_settings(model="m", noise_prefix=[""], tag_header=())
+
+    assert (settings.noise_prefix, settings.noise_key, settings.tag_header) == ((), (), ())
+    assert load_settings(model="m").noise_prefix

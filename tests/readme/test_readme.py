@@ -70,7 +70,7 @@ def test_every_make_target_is_there():
     targets = {line.split()[1] for line in COMMANDS if line.startswith("make ")}
     makefile = (ROOT / "Makefile").read_text()
 
-    assert {"demo", "check", "test-vllm"} == targets
+    assert {"demo", "check", "test-clients", "test-vllm"} == targets
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 

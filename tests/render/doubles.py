@@ -1,5 +1,6 @@
 """Renderers and tokenizers that do as a test says."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,9 +66,71 @@ class PlainRenderer:
         return Holder([*previous_prompt_ids, *previous_completion_ids, 9]) if self.bridges else None
 
 
+class LetterRenderer:
+    """Writes histories as text, one id a letter, with the ids of calls and results in it.
+
+    A call reads ``[id name arguments]``; an id that has not the `form` is refused, as templates do.
+    """
+
+    END = "$"
+
+    def __init__(self, form=r".*"):
+        self.form = form
+
+    def text(self, messages):
+        return "".join(self._message(message) for message in messages)
+
+    def _message(self, message):
+        calls = "".join(self._call(call) for call in message.get("tool_calls", ()))
+        answered = f" {self._checked(message['tool_call_id'])}" if "tool_call_id" in message else ""
+        end = self.END if message["role"] == "assistant" else ""
+        return f"{message['role']}{answered}: {message['content']}{calls}{end}\n"
+
+    def _call(self, call):
+        return f"[{self._checked(call['id'])} {call['function']['name']} {call['function']['arguments']}]"
+
+    def _checked(self, call_id):
+        if not re.fullmatch(self.form, call_id):
+            raise ValueError(f"the id {call_id} has not the form {self.form}")
+        return call_id
+
+    def render_ids(self, messages, *, tools=None, add_generation_prompt=False):
+        return [ord(letter) for letter in self.text(messages) + "assistant: " * add_generation_prompt]
+
+    def parse_response(self, token_ids):
+        text = "".join(map(chr, token_ids)).removesuffix(self.END)
+        calls = [Call(name, arguments, id=own) for own, name, arguments in re.findall(r"\[(\S*) (\w+) (.*?)\]", text)]
+        return Response(re.sub(r"\[.*\]", "", text), tool_calls=calls)
+
+    def get_stop_token_ids(self):
+        return [ord(self.END)]
+
+    def bridge_to_next_turn(self, previous_prompt_ids, previous_completion_ids, new_messages, *, tools=None):
+        if previous_completion_ids[-1:] != [ord(self.END)]:
+            return None
+        return (
+            previous_prompt_ids
+            + previous_completion_ids
+            + [10]
+            + self.render_ids(new_messages, add_generation_prompt=True)
+        )
+
+
 def plain_factory(tokenizer):
     """For ``--renderer tests.render.doubles:plain_factory``."""
     return PlainRenderer()
+
+
+def letter_factory(tokenizer):
+    """One that shows tool-call ids, and demands nine letters and digits."""
+    return LetterRenderer("[A-Za-z0-9]{9}")
+
+
+def toolless_factory(tokenizer):
+    """One that knows no tools: its bridge takes results, its template no ids at all."""
+    renderer = LetterRenderer("")
+    renderer.bridge_to_next_turn = PlainRenderer().bridge_to_next_turn  # type: ignore[method-assign]  # half of it works
+    return renderer
 
 
 def empty_factory(tokenizer):

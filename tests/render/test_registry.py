@@ -7,7 +7,7 @@ import pytest
 from gateway.core.types import Message, ToolCall
 from gateway.errors import BadRequest, ConfigError
 from gateway.render.registry import load_tokenizer, resolve
-from tests.render.doubles import PlainRenderer, PlainTokenizer
+from tests.render.doubles import LetterRenderer, PlainRenderer, PlainTokenizer
 
 USER = Message("user", "q")
 
@@ -177,3 +177,23 @@ def test_an_ill_template_argument_is_named(qwen):
 
     with pytest.raises(BadRequest, match="enable_thinking"):
         renderers.get({"enable_thinking": [1]})
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [(".*", "the model's own"), ("[A-Za-z0-9]{9}", "nine letters and digits"), ("call_0", "no history")],
+)
+def test_what_the_template_does_with_tool_call_ids_is_learnt_and_said_at_start(form, says):
+    """In one note that names the model; the default, in which no prompt depends on them, needs none."""
+    _, (note,) = resolved(PlainTokenizer(), injected=LetterRenderer(form))
+
+    assert "'plain'" in note
+    assert says in note
+
+
+def test_every_set_of_template_arguments_is_asked_about_tool_call_ids(qwen):
+    """They may choose another template."""
+    renderers, _ = resolved(qwen)
+
+    assert renderers.get({}).call_ids == "hidden"
+    assert renderers.get({"enable_thinking": False}).call_ids == "hidden"

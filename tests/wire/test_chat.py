@@ -14,6 +14,7 @@ from gateway import errors
 from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, Message, Sampling, ToolCall, TurnRequest
 from gateway.wire import chat
+from gateway.wire.noise import Noise
 from tests.wire.anything import JSON, mostly, objects
 from tests.wire.turns import completion, turn
 
@@ -243,6 +244,63 @@ def test_a_replayed_call_may_lack_its_id_and_its_arguments():
     """Position and name are left to tell it."""
     calls = [{"function": {"name": "a"}}, {"id": None, "function": {"name": "b"}}]
     assert (ToolCall("", "a", ""), ToolCall("", "b", "")) == message(role="assistant", tool_calls=calls).tool_calls
+
+
+BILLING = "x-anthropic-billing-header: cc_version=2.1.197.c40;"
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("noise", [BILLING, f"{BILLING}\n", [{"type": "text", "text": BILLING}]])
+def test_a_system_message_of_noise_alone_vanishes(role, noise):
+    """Wherever it stands."""
+    read = chat.decode(body({"role": role, "content": noise}, USER, {"role": role, "content": noise})).messages
+    assert (Message("user", "hello"),) == read
+
+
+def test_noise_before_the_instructions_is_left_out():
+    """As a part of its own, with or without a mark for the cache, and as lines of one text."""
+    marked = {"cache_control": {"type": "ephemeral"}}
+    parts = [{"type": "text", "text": BILLING, **marked}, {"type": "text", "text": "You help.", **marked}]
+    for content in (parts, f"{BILLING}\n\nYou help."):
+        assert Message("system", "You help.") == message(role="system", content=content)
+
+
+@pytest.mark.parametrize("content", [None, "", [], [{"type": "text", "text": ""}]])
+def test_a_system_message_that_says_nothing_is_no_noise(content):
+    """It stays, as the client sent it."""
+    assert Message("system", "") == message(role="system", content=content)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_only_system_text_can_be_noise(role):
+    """What a user or a model says is said."""
+    assert message(role=role, content=BILLING).content == BILLING
+
+
+def test_a_request_of_noise_alone_has_no_messages():
+    """And is refused as one, with the reason."""
+    error = refused(body({"role": "system", "content": BILLING}))
+    assert error.param == "messages"
+    assert "noise" in error.message
+
+
+def test_marks_for_the_cache_leave_tools_but_not_their_schemas():
+    """They move as a history grows, and would start a new lineage each time."""
+    marked = {"cache_control": {"type": "ephemeral"}}
+    schema = {"type": "object", "properties": marked}
+    read = chat.decode(body(tools=[{**tool(**marked, parameters=schema), **marked}])).tools
+    assert (tool(parameters=schema),) == read
+
+
+def test_what_noise_is_can_be_said():
+    """The operator's lists come in place of the usual ones."""
+    noise, raw = (
+        Noise(("Today",), ("strict",)),
+        body({"role": "system", "content": "Today"}, USER, tools=[tool(strict=True)]),
+    )
+    asked = chat.decode(raw, noise)
+    assert (asked.messages, asked.tools) == ((Message("user", "hello"),), (tool(),))
+    assert chat.decode(body({"role": "system", "content": BILLING}), noise).messages == (Message("system", BILLING),)
 
 
 # What is refused
@@ -588,7 +646,6 @@ def test_an_answer_that_is_replayed_is_the_message_that_was_recorded(name):
     [
         (errors.BadRequest("m"), "invalid_request_error", "invalid_request"),
         (errors.MultimodalUnsupported("m"), "invalid_request_error", "multimodal_unsupported"),
-        (errors.ContextLengthExceeded("m"), "invalid_request_error", "context_length_exceeded"),
         (errors.Unauthorized("m"), "authentication_error", "invalid_api_key"),
         (errors.Forbidden("m"), "permission_error", "forbidden"),
         (errors.UnknownSession("m"), "not_found_error", "session_not_found"),
@@ -611,6 +668,15 @@ def test_an_error_is_written_in_openais_shape(error, kind, code):
     """The type follows the status; all four keys are always there."""
     expected = {"error": {"message": "m", "type": kind, "param": None, "code": code}}
     assert expected == orjson.loads(chat.encode_error(error))
+
+
+def test_an_overflow_is_known_by_its_words_as_by_its_code():
+    """One SDK looks for the sentence in the message, another for the code there, a third for the code in its field."""
+    error = orjson.loads(chat.encode_error(errors.ContextLengthExceeded("64 tokens")))["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "context_length_exceeded")
+    assert error["message"].startswith("This model's maximum context length is ")
+    assert "context_length_exceeded" in error["message"]
+    assert "64 tokens" in error["message"]
 
 
 def test_an_error_names_the_field_at_fault():

@@ -1,14 +1,18 @@
 """What a trainer reads: every item once, in order, page by page."""
 
+from functools import partial
+
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.segments import rows
-from gateway.core.types import Completion, FinishReason, Origin, VersionSpan, float32s, token_ids
+from gateway.core.canon import Difference
+from gateway.core.fate import Fate
+from gateway.core.segments import Rows
+from gateway.core.types import Completion, FinishReason, Labels, Origin, VersionSpan, float32s, token_ids
 from gateway.errors import BadRequest
-from gateway.wire.export import encode_page, row_object, turn_object
+from gateway.wire.export import encode_page, row_object, told_turn, turn_object
 from tests.wire.turns import turn
 
 THIRD = float32s([-1 / 3])[0]
@@ -17,7 +21,17 @@ THIRD = float32s([-1 / 3])[0]
 
 def page(items, cursor: str | None, size: int = 2, select=list):
     """One page, read back."""
-    return orjson.loads(encode_page(items, cursor, size, select, lambda item: {"item": item}))
+    return read(encode_page(items, cursor, size, select, lambda item: {"item": item}))
+
+
+def read(pieces):
+    """What a client makes of a page."""
+    return orjson.loads(b"".join(pieces))
+
+
+def untold(_turn):
+    """Nothing became of it."""
+    return Fate(None, False)
 
 
 @settings(deadline=None)
@@ -44,9 +58,9 @@ def test_pages_are_of_the_turns_that_there_were_at_the_first():
 def test_rows_stay_what_they_were_while_their_session_goes_on():
     """A row that grows moves to the end; a reader who is under way still gets each as it was."""
     roots = [turn(f"t{at}") for at in range(3)]
-    first = orjson.loads(encode_page(roots, None, 2, rows, lambda row: {"id": row.id}))
+    first = read(encode_page(roots, None, 2, Rows, lambda row: {"id": row.id}))
     grown = [*roots, turn("t3", roots[0]), turn("t4", roots[1])]
-    second = orjson.loads(encode_page(grown, first["next"], 2, rows, lambda row: {"id": row.id}))
+    second = read(encode_page(grown, first["next"], 2, Rows, lambda row: {"id": row.id}))
 
     assert ["t0", "t1", "t2"] == [row["id"] for row in first["data"] + second["data"]]
     assert second["next"] is None
@@ -97,18 +111,21 @@ def test_the_json_of_a_first_turn():
         "engine": "http://engine-0:8000",
         "rank": 0,
         "policy_versions": [{"version": "v1", "start": 0, "end": 2, "source": "engine"}],
-        "differences": [],
+        "differences": {},
         "flags": [],
         "thinking_retention": None,
+        "tags": {},
+        "train": True,
     } == turn_object(turn("t1"))
 
 
 def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
-    """Differences are sorted, so that equal turns look equal."""
+    """Differences say what they concern."""
     second = turn(
         "t2",
         turn("t1"),
-        differences=frozenset({"reasoning_dropped", "content_whitespace", "ambiguous_sibling"}),
+        differences={"content_whitespace": Difference(2, 10), "reasoning_dropped": Difference(1, 3)},
+        labels=Labels({"agent": "a/1"}, train=False),
         flags=("stop_cut", "malformed_tool_call"),
         origin=Origin("http://engine-1:8000", 3, "all"),
         completion=Completion(
@@ -133,40 +150,52 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
             {"version": "a", "start": 0, "end": 1, "source": "assumed"},
             {"version": "b", "start": 1, "end": 3, "source": "fenced"},
         ],
-        "differences": ["ambiguous_sibling", "content_whitespace", "reasoning_dropped"],
+        "differences": {
+            "content_whitespace": {"messages": 2, "tokens": 10},
+            "reasoning_dropped": {"messages": 1, "tokens": 3},
+        },
         "flags": ["stop_cut", "malformed_tool_call"],
         "thinking_retention": "all",
+        "tags": {"agent": "a/1"},
+        "train": False,
     }
     assert expected == turn_object(second)
-    assert expected == orjson.loads(encode_page([second], None, 1, list, turn_object))["data"][0]
+    assert expected == read(encode_page([second], None, 1, list, turn_object))["data"][0]
 
 
 def test_the_json_of_a_row():
     """Its turns say where they lie in it; two rows of one tree train their shared turn once."""
     first = turn("t1")
     left, right = turn("t2", first), turn("t3", first, origin=Origin("http://engine-0:8000", 0, "all"))
-    encoded = encode_page([first, left, right], None, 20, rows, lambda row: row_object("s/1", row))
-    shared = {**turn_object(first), "start": 2, "end": 4}
+    encoded = encode_page(
+        [first, left, right], None, 20, Rows, partial(row_object, {"session_id": "s/1", "reward": 0.5}, untold)
+    )
+    shared = {**told_turn(untold, first), "start": 2, "end": 4}
     assert [
         {
             "session_id": "s/1",
+            "reward": 0.5,
             "row_id": "t2",
             "token_ids": [1, 2, 7, 8, 1, 2, 7, 8],
             "loss_mask": [0, 0, 1, 1, 0, 0, 1, 1],
             "logprobs": [0.0, 0.0, -0.5, THIRD, 0.0, 0.0, -0.5, THIRD],
             "thinking_retention": None,
-            "turns": [{**shared, "trained": True}, {**turn_object(left), "start": 6, "end": 8, "trained": True}],
+            "turns": [{**shared, "trained": True}, {**told_turn(untold, left), "start": 6, "end": 8, "trained": True}],
         },
         {
             "session_id": "s/1",
+            "reward": 0.5,
             "row_id": "t3",
             "token_ids": [1, 2, 7, 8, 1, 2, 7, 8],
             "loss_mask": [0, 0, 0, 0, 0, 0, 1, 1],
             "logprobs": [0.0, 0.0, -0.5, THIRD, 0.0, 0.0, -0.5, THIRD],
             "thinking_retention": "all",
-            "turns": [{**shared, "trained": False}, {**turn_object(right), "start": 6, "end": 8, "trained": True}],
+            "turns": [
+                {**shared, "trained": False},
+                {**told_turn(untold, right), "start": 6, "end": 8, "trained": True},
+            ],
         },
-    ] == orjson.loads(encoded)["data"]
+    ] == read(encoded)["data"]
 
 
 @settings(deadline=None)
@@ -176,5 +205,5 @@ def test_logprobs_survive_the_way_to_the_trainer(values):
     completion = Completion(
         token_ids([5] * len(values)), float32s(values), FinishReason.STOP, (VersionSpan("v1", 0, len(values)),)
     )
-    encoded = encode_page([turn("t1", completion=completion)], None, 1, rows, lambda row: row_object("s", row))
-    assert values == orjson.loads(encoded)["data"][0]["logprobs"][2:]
+    encoded = encode_page([turn("t1", completion=completion)], None, 1, Rows, partial(row_object, {}, untold))
+    assert values == read(encoded)["data"][0]["logprobs"][2:]

@@ -3,7 +3,9 @@
 from typing import Any
 
 from gateway.core.canon import Root
-from gateway.core.turn import Turn
+from gateway.core.reason import Reason
+from gateway.core.rope import rope
+from gateway.core.turn import Node, Turn
 from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, VersionSpan, float32s, token_ids
 
 
@@ -15,19 +17,16 @@ def completion(*ids: int, finish: FinishReason = FinishReason.STOP) -> Completio
 
 def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = None, **fields: Any) -> Turn:
     """A turn that adds two prompt ids to `base` and samples two; `fields` are those of a `Turn`."""
-    known = base.prompt_length + len(base.completion.ids) if base else 0
     values: dict[str, Any] = {
         "root": Root("model", "kwargs", "tools", "system"),
-        "new_messages": (Message("user", "hello"),),
-        "prompt_delta": token_ids([1, 2]),
-        "prompt_length": known + 2,
+        "prompt": base.sequence.extended(token_ids([1, 2])) if base else rope([1, 2]),
         "completion": completion(7, 8),
-        "reason": None if base else "first_turn",
-        "differences": frozenset(),
+        "reason": None if base else Reason.FIRST_TURN,
+        "differences": {},
         "flags": (),
         "origin": Origin("http://engine-0:8000", 0),
         "labels": Labels(),
     }
-    return Turn(
-        id=turn_id, parent=base, base=base, message=answer or Message("assistant", "hi"), **{**values, **fields}
-    )
+    asked = Node(base.node if base else Node(None, Message("system")), Message("user", "hello"))
+    node = Node(asked, answer or Message("assistant", "hi"))
+    return Turn(id=turn_id, parent=base, base=base, node=node, **{**values, **fields})

@@ -1,0 +1,36 @@
+"""Why a prompt could not extend recorded ids: a closed set."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a prompt was rendered in full. Each breaks a row: the next begins here."""
+
+    FIRST_TURN = "first_turn"
+    """Nothing of the history was sampled here: a beginning, a compaction's summary, a side call."""
+    MODEL_CHANGED = "model_changed"
+    """The history is known under another model."""
+    TEMPLATE_KWARGS_CHANGED = "template_kwargs_changed"
+    """… under other template arguments."""
+    TOOLS_CHANGED = "tools_changed"
+    """… with other tools, which the template writes above it."""
+    SYSTEM_CHANGED = "system_changed"
+    """… below other leading system messages."""
+    HISTORY_EDITED = "history_edited"
+    """An answer of ours, or a message before it, came back as another one."""
+    HISTORY_SHORTENED = "history_shortened"
+    """Messages that stood before, or between, what came back were left out."""
+    FOREIGN_ASSISTANT = "foreign_assistant"
+    """The history holds an assistant message that was not sampled here."""
+    NO_NEW_MESSAGES = "no_new_messages"
+    """The history ends with our own answer."""
+    STOP_CUT = "stop_cut"
+    """The answer before ended inside a token: the model sampled more than its client saw."""
+    TRUNCATED_PARENT = "truncated_parent"
+    """The answer before ended at its limit, and the renderer cannot go on from there."""
+    BRIDGE_DECLINED = "bridge_declined"
+    """The renderer could not extend the ids."""
+    BRIDGE_UNPROVEN = "bridge_unproven"
+    """What the renderer returned does not begin with the ids that were sampled, or adds nothing."""
+    MULTIMODAL = "multimodal"
+    """A part that is no text cannot be extended. So far such parts are refused before."""

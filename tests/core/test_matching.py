@@ -1,0 +1,111 @@
+"""How far a history is known: every reading of it, message by message."""
+
+import pytest
+
+from gateway.core.canon import Difference, root_of
+from gateway.core.ledger import Ledger
+from gateway.core.matching import find
+from gateway.core.types import ToolCall, TurnRequest
+from tests.core.toy import Talk, assistant, tool, user
+
+CALL = ToolCall("call_1", "ls", '{"a": 1}')
+RESPELT = ToolCall("call_1", "ls", '{"a":1}')
+TOOLS = ({"type": "function", "function": {"name": "ls"}},)
+
+
+def match(talk, *messages, anywhere=False, policy="canonical"):
+    """What is found of a history, of the toy's usual lineage or of any."""
+    root = None if anywhere else root_of(TurnRequest(messages, model="m"))
+    order = {turn: number for number, turn in enumerate(talk.ledger.turns)}
+    return find(talk.ledger._origin, messages, root, policy, order)
+
+
+def test_the_deepest_answer_of_ours_is_found():
+    """After it, nothing is known; before it, all is."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    second = talk.take(user("a"), first.message, user("b"))
+    found = match(talk, user("a"), first.message, user("b"), second.message, user("c"), assistant("theirs"))
+
+    assert (found.turn, found.length) == (second, 4)
+    assert [second, first] == found.turns()
+    assert found.differences() == {}
+
+
+@pytest.mark.parametrize("messages", [[], [user("x")], [assistant("answer 0")], [user("a"), assistant("x")]])
+def test_nothing_is_found_where_nothing_is_known(messages):
+    """Neither at the beginning nor where somebody else answered."""
+    talk = Talk()
+    talk.take(user("a"))
+    found = match(talk, *messages)
+
+    assert (found.turn, found.length, found.turns()) == (None, 0, [])
+
+
+def test_differences_say_how_many_answers_and_tokens_they_concern():
+    """Over the whole history, each kind by itself."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("x ", CALL, reasoning="hm"))
+    second = talk.take(user("a"), assistant("x ", CALL), tool("out"), answer=assistant("y", reasoning="hm"))
+    found = match(talk, user("a"), assistant("x", RESPELT), tool("out"), assistant("y"), user("b"))
+    both = len(first.completion.ids) + len(second.completion.ids)
+    only = Difference(1, len(first.completion.ids))
+
+    assert {
+        "arguments_reserialised": only,
+        "content_whitespace": only,
+        "reasoning_dropped": Difference(2, both),
+    } == found.differences()
+    assert found.kinds == found.differences().keys()
+
+
+def test_a_replay_that_was_accepted_is_accepted_again_and_another_is_looked_at_anew():
+    """Remembering how a client spells an answer changes no result."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("x ", CALL))
+    talk.take(user("a"), assistant("x", RESPELT), tool("out"))
+
+    assert {"content_whitespace", "arguments_reserialised"} == match(talk, user("a"), assistant("x", RESPELT)).kinds
+    assert match(talk, user("a"), assistant("x ", CALL)).kinds == set()
+    assert {"content_whitespace"} == match(talk, user("a"), assistant("x", CALL)).kinds
+    assert match(talk, user("a"), assistant("z", CALL)).turn is None
+
+
+def test_lineages_are_kept_apart_unless_all_are_asked():
+    """What stands above the messages is rendered before them, but the history is the same."""
+    talk = Talk()
+    turn = talk.take(user("a"), tools=TOOLS)
+
+    assert match(talk, user("a"), turn.message).turn is None
+    assert match(talk, user("a"), turn.message, anywhere=True).turn is turn
+
+
+def test_among_equal_answers_the_most_exact_and_then_the_latest_is_preferred():
+    """The choice among the equal is audited."""
+    talk = Talk()
+    exact, spaced, later = (talk.take(user("a"), answer=assistant(text)) for text in ("x", "x ", "x "))
+
+    assert match(talk, user("a"), assistant("x")).turn is exact
+    found = match(talk, user("a"), assistant("x "))
+    assert (found.turn, found.kinds) == (later, {"ambiguous_sibling"})
+    assert {"ambiguous_sibling": Difference(1, len(spaced.completion.ids))} == found.differences()
+
+
+def test_two_calls_that_said_the_same_at_once_are_both_found():
+    """Each brought the message; whoever goes on from it may mean either."""
+    ledger = Ledger()
+    talks = [Talk(ledger), Talk(ledger)]
+    pending = [ledger.prepare(TurnRequest((user("a"), user("b")), model="m")) for _ in talks]
+    turns = [talk.finish(each) for talk, each in zip(talks, pending, strict=True)]
+    found = [match(talks[0], user("a"), user("b"), turn.message).turn for turn in turns]
+
+    assert turns == found
+
+
+def test_the_policy_is_the_callers():
+    """Strict knows no differences, role_content no calls."""
+    talk = Talk()
+    turn = talk.take(user("a"), answer=assistant("x ", CALL))
+
+    assert match(talk, user("a"), assistant("x", CALL), policy="strict").turn is None
+    assert match(talk, user("a"), assistant("x"), policy="role_content").turn is turn
