@@ -49,7 +49,7 @@ class Prefixes:
                 del self._sessions[key]
 
     def candidates(self, messages: Messages) -> Iterator[tuple[str, int]]:
-        """Sessions that may know a part of `messages`, with the most answers of it that each can know.
+        """Sessions that may know a part of `messages`, with how many of them, after the leading system ones.
 
         Those that may know most come first; among equals those whose answer has the same gist, then the
         latest. Their number is bounded.
@@ -58,24 +58,23 @@ class Prefixes:
 
     def _candidates(self, messages: Messages) -> Iterator[tuple[str, int]]:
         named: set[str] = set()
-        answers = self._answers(messages)
-        for most in range(len(answers), 0, -1):
-            digest, answer = answers[most - 1]
+        for length, digest, answer in reversed(_answers(messages)):
             if digest not in self._sessions:
                 continue
             for key in (digest + gist(answer), digest):
                 for session_id in reversed(self._sessions.get(key, {})):
                     if session_id not in named:
                         named.add(session_id)
-                        yield session_id, most
+                        yield session_id, length
 
-    def _answers(self, messages: Messages) -> list[tuple[bytes, Message]]:
-        """The assistant messages, each with the digest of what was said by others before it."""
-        _, rest = split_system(messages)
-        digest, answers = EMPTY, []
-        for message in rest:
-            if message.role == "assistant":
-                answers.append((digest, message))
-            else:
-                digest = extend_digest(digest, message)
-        return answers
+
+def _answers(messages: Messages) -> list[tuple[int, bytes, Message]]:
+    """The assistant messages: how many messages they end, and the digest of what others said before."""
+    _, rest = split_system(messages)
+    digest, answers = EMPTY, []
+    for length, message in enumerate(rest, 1):
+        if message.role == "assistant":
+            answers.append((length, digest, message))
+        else:
+            digest = extend_digest(digest, message)
+    return answers

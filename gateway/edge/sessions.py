@@ -114,9 +114,9 @@ class Sessions:
         compaction that starts afresh shows no answer of ours, and so gets a session of its own.
         """
         best, found = (0, 0), None
-        for session_id, most_turns in self._prefixes.candidates(messages):
-            if best[0] > most_turns:
-                break
+        for session_id, length in self._prefixes.candidates(messages):
+            if best[0] > length:
+                break  # neither this one nor those that follow can know more
             known = self._sessions[session_id].ledger.known_turns(messages)
             if known > best:
                 best, found = known, session_id

@@ -39,7 +39,7 @@ def test_a_history_with_an_answer_leads_to_who_was_asked_the_same():
     prefixes = entered(("s", [HELLO], HI), ("t", [MORE], HI))
 
     for answer in (HI, Message("assistant"), Message("assistant", "Other.")):
-        assert list(prefixes.candidates([HELLO, answer, MORE])) == [("s", 1)]
+        assert list(prefixes.candidates([SYSTEM, HELLO, answer, MORE])) == [("s", 2)]
     assert names(prefixes, Message("user", "Hello? "), HI) == []
 
 
@@ -53,7 +53,7 @@ def test_what_stands_above_the_messages_is_not_looked_at():
 
 
 def test_who_can_know_most_is_asked_first_and_the_latest_among_equals():
-    """Each session once, with the most of its answers that the history can hold."""
+    """Each session once, with the most of the messages that it can know."""
     whole = [HELLO, HI, MORE, YES]
     prefixes = entered(
         ("long", [HELLO], HI),
@@ -63,7 +63,7 @@ def test_who_can_know_most_is_asked_first_and_the_latest_among_equals():
         ("old", [HELLO], HI),
     )
 
-    assert list(prefixes.candidates(whole)) == [("long", 2), ("old", 1), ("new", 1)]
+    assert list(prefixes.candidates(whole)) == [("long", 4), ("old", 2), ("new", 2)]
 
 
 def test_the_session_whose_answer_it_was_is_asked_before_later_ones():
@@ -91,7 +91,7 @@ def test_foreign_answers_do_not_count_as_words_of_others():
     """A prompt may hold answers of nobody here."""
     prefixes = entered(("s", [HELLO, Message("assistant", "Foreign."), MORE], YES))
 
-    assert list(prefixes.candidates([HELLO, Message("assistant", "foreign"), MORE, YES])) == [("s", 2)]
+    assert list(prefixes.candidates([HELLO, Message("assistant", "foreign"), MORE, YES])) == [("s", 4)]
     assert names(prefixes, HELLO, Message("assistant", "Foreign.")) == []
 
 

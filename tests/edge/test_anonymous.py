@@ -100,6 +100,24 @@ async def test_the_session_that_knows_most_goes_on(house: House, words: Words) -
     assert session(await house.ask(None, after(later, HELLO, user("Else.")))) == session(later)
 
 
+async def test_who_knows_more_goes_on_though_another_was_asked_the_same_for_longer(house: House, words: Words) -> None:
+    """Questions that come in the same order prove nothing; answers do."""
+
+    async def held(*texts: str) -> tuple[str, list[Json]]:
+        history, name = [user("0?")], ""
+        for at, text in enumerate(texts, 1):
+            answer = await house.ask(None, history, words.said(text))
+            name, history = session(answer), after(answer, history, user(f"{at}?"))
+        return name, history
+
+    longer, _ = await held("A.", "B.", "other", "other still")
+    better, history = await held("A.", "B.", "C.")
+    assert longer != better
+
+    foreign = {"role": "assistant", "content": "Not ours."}
+    assert session(await house.ask(None, [*history, foreign, user("4?")], words.said("E."))) == better
+
+
 async def test_a_rewritten_end_is_a_branch_of_the_session(house: House, words: Words) -> None:
     """An edit, a retry from the middle, or a sub-agent that replays its parent's history."""
     first = await house.ask(None, HELLO, words.said("Hi."))
