@@ -129,6 +129,24 @@ async def test_a_rewritten_end_is_a_branch_of_the_session(house: House, words: W
         assert session(await house.ask(None, branch, words.said("Well."))) == session(first) == session(second)
 
 
+async def test_each_choice_leads_back_to_the_session(house: House, words: Words) -> None:
+    """Whichever the client goes on with."""
+    choices = await house.ask(None, HELLO, words.said("Hi."), n=3)
+
+    for choice in choices.body["choices"]:
+        history = [*HELLO, choice["message"], user("More.")]
+        assert session(await house.ask(None, history, words.said("Yes."))) == session(choices)
+
+
+async def test_a_retry_without_a_name_is_answered_by_what_it_repeats(house: House, words: Words) -> None:
+    """It mints nothing."""
+    first = await house.ask(None, HELLO, words.said("Hi."))
+    again = await house.ask(None, HELLO, words.said("Hi."), headers={"x-stainless-retry-count": "1"})
+
+    assert session(again) == session(first)
+    assert again.body["id"] == first.body["id"]
+
+
 async def test_a_compaction_begins_a_session(house: House, words: Words) -> None:
     """Its summary holds no answer of ours."""
     first = await house.ask(None, HELLO, words.said("Hi."))

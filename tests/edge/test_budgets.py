@@ -56,6 +56,20 @@ async def test_turns_in_flight_count(open_house: OpenHouse, words: Words) -> Non
     assert len(house.journal) == len(await house.turns("s")) == 2
 
 
+async def test_choices_share_what_is_left(house: House, words: Words) -> None:
+    """Each is a turn, and each gets its part of the tokens; they are taken all or none."""
+    await made(house, max_turns=4, max_completion_tokens=20)
+
+    taken = await house.ask("s", HELLO, words.said("A longer answer."), n=3)
+    before = (await house.turns("s"), len(house.journal))
+    ran_out(await house.ask("s", HELLO, n=2), "4 turns")
+    await unchanged(house, before)
+
+    assert (taken.status, taken.body["usage"]["completion_tokens"]) == (200, 18)
+    assert [params["max_tokens"] for params in house.params] == [6, 6, 6]
+    assert (await house.ask("s", HELLO, words.said("Hi."))).body["usage"]["completion_tokens"] == 2
+
+
 async def test_a_turn_that_its_client_gave_up_costs_no_turn(open_house: OpenHouse, words: Words) -> None:
     """Its tokens were sampled, and count."""
     house = await open_house(sim={"token_delay_s": 0.005})

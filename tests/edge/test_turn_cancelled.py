@@ -88,15 +88,16 @@ async def test_cancelled_at_each_of_its_awaits_a_call_leaves_no_trace_but_aborte
     assert "aborted" in bench.statuses
 
 
-async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Bench) -> None:
+@pytest.mark.parametrize("n", [1, 3])
+async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Bench, n: int) -> None:
     """One await after the other: its call is refused or was recorded before, and nothing is stored after the deletion."""
-    outcomes = []
-    for suspension in count():
+    for at in count():
         sessions, store, deletions = Sessions(), bench.store, list[asyncio.Task[None]]()
 
         async def take(sessions: Sessions = sessions) -> None:
             sampling = Sampling(extra_args={"script": bench.words.said("A longer answer.")})
-            call = TurnCall("s", TurnRequest((Message("user", "Hello?"),), sampling=sampling), ("t",), "r")
+            request = TurnRequest((Message("user", "Hello?"),), sampling=sampling, n=n)
+            call = TurnCall("s", request, tuple(map(str, range(n))), "r")
             with sessions.entered(call) as session:
                 await take_turn(call, session, bench.deps)
 
@@ -104,26 +105,22 @@ async def test_deleted_at_each_of_its_awaits_a_session_leaves_no_trace(bench: Be
             deletions.append(asyncio.ensure_future(sessions.delete("s", bench.store)))
 
         before, done = len(store.turns), len(store.deleted)
-        work = Suspensions(suspension, delete).run(take())
-        task = asyncio.ensure_future(work)
+        suspensions = Suspensions(at, delete)
+        task = asyncio.ensure_future(suspensions.run(take()))
         await asyncio.gather(task, return_exceptions=True)
         await asyncio.gather(*deletions)
         await bench.holds_nothing()
-        if not deletions:  # it ended before it waited so often
+        if not suspensions.reached:  # it ended before it waited so often
             break
-        outcome = task.exception()
-        outcomes.append(outcome)
-        assert outcome is None or isinstance(outcome, SessionClosed)
+        kept, refusal = [turn.status for turn in store.turns[before:]], task.exception()
+        assert kept == (["aborted"] * len(kept) if refusal else ["complete"] * n)
+        assert refusal is None or isinstance(refusal, SessionClosed)
         assert store.deleted[done:] == [("s", len(store.turns))]
-        assert [turn.status for turn in store.turns[before:]] in (
-            [],
-            ["aborted"] if outcome is not None else ["complete"],
-        )
         with pytest.raises(UnknownSession):
             sessions.get("s")
         assert not sessions._sessions
 
-    assert len(outcomes) > 5
+    assert at > 5 * n
 
 
 async def test_what_is_kept_of_a_cancelled_turn_is_what_the_engine_wrote_first(bench: Bench) -> None:
