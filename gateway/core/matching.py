@@ -28,6 +28,8 @@ class Match(NamedTuple):
     """The match with the turn before, on the way."""
     added: tuple[str, ...] = ()
     """Differences of the last answer."""
+    ambiguous: bool = False
+    """Whether others of its siblings would have done as well."""
 
     def differences(self) -> Mapping[str, Difference]:
         """The accepted differences, each with the answers and tokens that it concerns."""
@@ -35,7 +37,10 @@ class Match(NamedTuple):
         for turn, added in self._way():
             if added:
                 concerned.setdefault(added, []).append(len(turn.completion.ids))
-        tokens = {kind: [n for added, ns in concerned.items() if kind in added for n in ns] for kind in self.kinds}
+        if self.turn is not None and self.ambiguous:
+            concerned["ambiguous_sibling",] = [len(self.turn.completion.ids)]
+        kinds = {kind for added in concerned for kind in added}
+        tokens = {kind: [n for added, ns in concerned.items() if kind in added for n in ns] for kind in kinds}
         return {kind: Difference(len(tokens[kind]), sum(tokens[kind])) for kind in sorted(tokens)}
 
     def turns(self) -> list[Turn]:
@@ -99,5 +104,4 @@ def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:
     if len(alike) == 1:
         return alike[0]
     latest = max(alike, key=lambda match: order[match.turn] if match.turn else -1)
-    audited = "ambiguous_sibling"
-    return latest._replace(kinds=latest.kinds | {audited}, added=(*latest.added, audited))
+    return latest._replace(ambiguous=True)

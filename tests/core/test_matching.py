@@ -71,6 +71,18 @@ def test_a_replay_that_was_accepted_is_accepted_again_and_another_is_looked_at_a
     assert match(talk, user("a"), assistant("z", CALL)).turn is None
 
 
+def test_a_choice_among_equal_answers_is_no_part_of_how_the_chosen_one_is_replayed():
+    """Once it was gone on from, its siblings are as good as ever."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("x "))
+    later = talk.take(user("a"), answer=assistant("x "))
+    talk.take(user("a"), assistant("x"), user("b"))
+    found = match(talk, user("a"), assistant("x"))
+
+    assert (found.turn, found.kinds) == (later, {"content_whitespace"})
+    assert {"ambiguous_sibling", "content_whitespace"} == found.differences().keys()
+
+
 def test_lineages_are_kept_apart_unless_all_are_asked():
     """What stands above the messages is rendered before them, but the history is the same."""
     talk = Talk()
@@ -87,7 +99,7 @@ def test_among_equal_answers_the_most_exact_and_then_the_latest_is_preferred():
 
     assert match(talk, user("a"), assistant("x")).turn is exact
     found = match(talk, user("a"), assistant("x "))
-    assert (found.turn, found.kinds) == (later, {"ambiguous_sibling"})
+    assert (found.turn, found.ambiguous, found.kinds) == (later, True, set())
     assert {"ambiguous_sibling": Difference(1, len(spaced.completion.ids))} == found.differences()
 
 
