@@ -1,16 +1,20 @@
 """Each example of ``docs/sessions.md`` is played, and its picture is drawn from what the gateway answers."""
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.core.canon import DIFFERENCES
+from gateway.core.reason import Reason
 from tests.edge.house import TOOLS, Answer, House, Json, Words, until, user, waiting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sessions.md").read_text()
 SECTIONS = [section.partition("\n") for section in PAGE.split("\n## ")[1:]]
-PICTURES = {title: text.split("```\n")[1] for title, _, text in SECTIONS if "```" in text}
+PICTURES = {title: text.split("```\n")[1] for title, _, text in SECTIONS if "```\n" in text and "```json" not in text}
+TEXTS = {title: text for title, _, text in SECTIONS}
 SYSTEM = {"role": "system", "content": "You help with code."}
 
 
@@ -164,3 +168,31 @@ async def test_the_page_shows_what_happens(house: House, words: Words, name: str
     await EXAMPLES[name](Talk(house, words))
 
     assert drawn(await house.turns("s"), await house.rows("s")) == PICTURES[name]
+
+
+def rows_of_table(text: str, head: str) -> list[str]:
+    """The first column of the table that begins with `head`."""
+    table = text.split(f"| {head} |")[1].split("\n\n", maxsplit=1)[0]
+    return re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE)
+
+
+def test_the_page_names_every_difference_and_every_reason() -> None:
+    """In the order in which the code has them."""
+    assert rows_of_table(TEXTS["Matching"], "difference") == list(DIFFERENCES)
+    assert rows_of_table(TEXTS["Matching"], "reason") == [str(reason) for reason in Reason]
+
+
+async def test_the_session_of_the_page_can_be_made(house: House, words: Words) -> None:
+    """As it stands there; its agent is bound by it, and finishing it is in its rows."""
+    body = TEXTS["Its life"].split("```json\n")[1].split("```")[0]
+    made = await house.call("POST", "/sessions", data=body.encode())
+    assert made.status == 201
+    session = made.body["session_id"]
+    await house.ask(session, [user("Hello?")], words.said("Hi."), max_tokens=9, temperature=0.5)
+    await house.call("POST", f"/sessions/{session}/finish", data=b'{"reward": 1.0}')
+
+    sent = house.params[-1]
+    assert (sent["temperature"], sent["top_p"], sent["max_tokens"]) == (0.5, 1.0, 4096)
+    (row,) = await house.rows(session)
+    assert (row["session_id"], row["group_id"], row["reward"]) == (session, "task-17", 1.0)
+    assert (await house.ask(session)).status == 409
