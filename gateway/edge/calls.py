@@ -65,6 +65,7 @@ class Calls:
             self.retries.add(sending, task)
         else:
             headers["x-gateway-replayed"] = "true"
+            self._deps.metrics.replays.inc()
         encode = partial(dialect.encode, request=asked, created_s=int(time.time()))
         return await _answer(request, task, encode, headers)
 

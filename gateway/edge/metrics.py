@@ -17,6 +17,7 @@ class Metrics:
             "message_difference_tokens", "Sampled tokens of the answers that were replayed so.", "kind"
         )
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
+        self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.in_flight = Gauge(
             "gateway_turns_in_flight", "Turns under way.", ["engine", "rank"], registry=self.registry
