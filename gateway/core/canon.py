@@ -93,6 +93,13 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
     return state.digest()
 
 
+def identity(message: Message) -> tuple[object, ...]:
+    """What tells a message from every other; a `name` does not, since clients add and drop it at will."""
+    if message.role != "assistant":
+        return message.role, message.content, message.tool_call_id
+    return message.content, message.reasoning, message.tool_calls
+
+
 def gist(message: Message) -> bytes:
     """A digest of what clients keep of an assistant message: its stripped text and its calls, spelt canonically."""
     calls = tuple(ToolCall("", call.name, _canonical_arguments(call.arguments)) for call in message.tool_calls)
@@ -148,12 +155,12 @@ def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]
         return ()
     kinds = set()
     for ours, theirs in zip(recorded, replayed, strict=True):
-        if ours.name != theirs.name or not same_arguments(ours.arguments, theirs.arguments):
+        if ours.name != theirs.name or theirs.id not in ("", ours.id):  # before the arguments, which cost more
+            return None
+        if not same_arguments(ours.arguments, theirs.arguments):
             return None
         if not theirs.id:
             kinds.add("tool_call_id_missing")
-        elif ours.id != theirs.id:
-            return None
         if ours.arguments != theirs.arguments:
             kinds.add("arguments_reserialised")
     return tuple(sorted(kinds))

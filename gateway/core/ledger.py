@@ -9,19 +9,20 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: the attributes of `Ledger` and the nodes below its origin, written by `Ledger._add` only, save
-the word on deliveries, which `Ledger.note_delivery` writes.
+Mutable state: the attributes of `Ledger` and the nodes below its origin, written when a turn is committed, save
+the word on deliveries, which `Ledger.note_delivery` writes. All of it only grows, and a prepared turn looks at
+what was there before it and at single values, so prompts may be built in another thread meanwhile.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.core import matching
-from gateway.core.canon import Difference, Policy, Root, gist, root_of, split_system
+from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of, split_system
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
-from gateway.core.rope import Rope, difference, rope
-from gateway.core.turn import Heard, Node, Prompt, Turn, said
+from gateway.core.rope import Rope, rope
+from gateway.core.turn import Node, Prompt, Replay, Turn
 from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
 
@@ -75,8 +76,8 @@ class Ledger:
         match = matching.find(self._origin, messages, root, self._policy, self._order)
         reason = self._why_not(root, messages, match)
         asked = match.node.below(messages[match.length :])
-        heard = Heard(messages[match.length - 1], match.added) if match.turn else None
-        return PendingTurn(self, request, root, match.turn, heard, tuple(system), asked, match.differences(), reason)
+        replay = Replay(messages[match.length - 1], match.added) if match.turn else None
+        return PendingTurn(self, request, root, match.turn, replay, tuple(system), asked, match.differences(), reason)
 
     def _why_not(self, root: Root, messages: Messages, match: Match) -> Reason | None:
         """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may."""
@@ -106,7 +107,10 @@ class Ledger:
         ours = self._gists.get(gist(messages[answer]))
         if ours is None:
             return Reason.FOREIGN_ASSISTANT
-        left_out = _is_within(messages[:answer], ours.asked.path())
+        if not ours.asked.is_below(match.node):
+            return Reason.HISTORY_EDITED
+        path = map(identity, ours.asked.path(after=match.node))
+        left_out = all(identity(message) in path for message in before)  # each search goes on where the last one ended
         return Reason.HISTORY_SHORTENED if left_out else Reason.HISTORY_EDITED
 
     def _stored(self, ids: Sequence[int], asked: Node, root: Root) -> Rope:
@@ -115,7 +119,7 @@ class Ledger:
         while node is not None and node.turn is None:
             node = node.parent
         like = node.turn if node else self._latest.get(root) or next(reversed(self._turns), None)
-        return difference(like.sequence, ids) if like else rope(ids)
+        return rope(ids, like=like.sequence if like else None)
 
     def _add(self, turn: Turn) -> None:
         self._order[turn] = len(self._turns)
@@ -152,16 +156,6 @@ def _answered(node: Node, root: Root) -> bool:
     return any(turn.root == root for turn in node.answers)
 
 
-def _is_within(messages: Messages, longer: Messages) -> bool:
-    """Whether `messages` are what is left of `longer` when some of it is left out."""
-    rest = map(_meaning, longer)
-    return all(_meaning(message) in rest for message in messages)  # each search goes on where the last one ended
-
-
-def _meaning(message: Message) -> object:
-    return gist(message) if message.role == "assistant" else said(message)
-
-
 def _translated(message: Message, own: Mapping[str, str]) -> Message:
     calls = tuple(replace(call, id=own.get(call.id, call.id)) for call in message.tool_calls)
     answered = message.tool_call_id
@@ -176,7 +170,7 @@ class PendingTurn:
     request: TurnRequest
     root: Root
     parent: Turn | None
-    heard: Heard | None
+    replay: Replay | None
     """The parent's answer as it came back."""
     system: Messages
     """The leading system messages."""
@@ -204,7 +198,7 @@ class PendingTurn:
         new = token_ids(ids[parent.prompt.length + len(parent.completion.ids) :])
         return Prompt(ids, parent.prompt.extended(parent.completion.ids, new), parent, None)
 
-    def rendered(self, ids: list[int], reason: Reason | None) -> Prompt:
+    def rendered(self, ids: list[int], reason: Reason) -> Prompt:
         """A prompt that was rendered in full, for `reason`."""
         return Prompt(ids, self.ledger._stored(ids, self.asked, self.root), None, reason)
 
@@ -238,5 +232,6 @@ class PendingTurn:
     def commit(self, turn: Turn) -> None:
         """Make a sealed turn visible."""
         self.ledger._add(turn)
-        if self.parent is not None:
-            self.parent.node.heard = self.heard
+        if self.parent is not None and self.replay is not None:
+            same = identity(self.replay.message) == identity(self.parent.message)
+            self.parent.node.replay = None if same else self.replay

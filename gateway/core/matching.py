@@ -1,14 +1,17 @@
 """How far a history is known: a walk down the messages of a session.
 
-All readings of a history are followed at once, message by message, so that the cost is that of the messages
-and not of the turns; readings multiply only where answers to one prompt are alike.
+Histories that begin alike are one path of nodes (`Node`), told apart by what is said and not by a digest of it:
+a path is what a rolling digest would stand for, and cannot collide. All readings of a history are followed at
+once, message by message. The cost is that of the messages, and at each prompt that of its answers; readings
+multiply only where answers to one prompt are alike.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.core.canon import Difference, Policy, Root, accepted_differences
-from gateway.core.turn import Node, Turn, alike, said
+from gateway.core.canon import Difference, Policy, Root, accepted_differences, identity
+from gateway.core.turn import Node, Turn
 from gateway.core.types import Message, Messages
 
 
@@ -33,15 +36,14 @@ class Match(NamedTuple):
 
     def differences(self) -> Mapping[str, Difference]:
         """The accepted differences, each with the answers and tokens that it concerns."""
-        concerned: dict[tuple[str, ...], list[int]] = {}
+        answers, tokens = Counter[str](), Counter[str]()
         for turn, added in self._way():
-            if added:
-                concerned.setdefault(added, []).append(len(turn.completion.ids))
+            for kind in added:
+                answers[kind] += 1
+                tokens[kind] += len(turn.completion.ids)
         if self.turn is not None and self.ambiguous:
-            concerned["ambiguous_sibling",] = [len(self.turn.completion.ids)]
-        kinds = {kind for added in concerned for kind in added}
-        tokens = {kind: [n for added, ns in concerned.items() if kind in added for n in ns] for kind in kinds}
-        return {kind: Difference(len(tokens[kind]), sum(tokens[kind])) for kind in sorted(tokens)}
+            answers["ambiguous_sibling"], tokens["ambiguous_sibling"] = 1, len(self.turn.completion.ids)
+        return {kind: Difference(answers[kind], tokens[kind]) for kind in sorted(answers)}
 
     def turns(self) -> list[Turn]:
         """The turns that were met on the way, the last first."""
@@ -73,7 +75,7 @@ def find(origin: Node, messages: Messages, root: Root | None, policy: Policy, or
                     kinds = match.kinds if match.kinds.issuperset(added) else match.kinds.union(added)
                     matched.append(Match(turn.node, turn, length, kinds, match, added))
             if node.children:
-                for child in node.children.get(said(message), ()):
+                for child in node.children.get(identity(message), ()):
                     further.append((child, match))  # noqa: PERF401  # an extend costs more for what is mostly one
         if matched:
             best = matched[0] if len(matched) == 1 else _preferred(matched, order)
@@ -91,17 +93,17 @@ def _differences(turn: Turn, message: Message, policy: Policy) -> tuple[str, ...
     Clients replay an answer in one spelling again and again; to compare arguments as JSON each time made the
     match of 2,000 turns cost 18 times what reading their body costs, instead of 4 (``bench/matching``).
     """
-    heard = turn.node.heard
-    if heard is not None and alike(heard.message, message):
-        return heard.differences
-    return accepted_differences(turn.message, message, policy)
+    replay, told = turn.node.replay, identity(message)
+    if replay is not None and identity(replay.message) == told:
+        return replay.differences
+    return () if identity(turn.message) == told else accepted_differences(turn.message, message, policy)
 
 
 def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:
     """Among equal answers: the one replayed most exactly, else the latest, which is then audited."""
     fewest = min(len(match.kinds) for match in matched)
-    alike = [match for match in matched if len(match.kinds) == fewest]
-    if len(alike) == 1:
-        return alike[0]
-    latest = max(alike, key=lambda match: order[match.turn] if match.turn else -1)
+    closest = [match for match in matched if len(match.kinds) == fewest]
+    if len(closest) == 1:
+        return closest[0]
+    latest = max(closest, key=lambda match: order[match.turn] if match.turn else -1)
     return latest._replace(ambiguous=True)

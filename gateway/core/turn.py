@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.core.canon import Difference, Root
+from gateway.core.canon import Difference, Root, identity
 from gateway.core.reason import Reason
 from gateway.core.rope import Rope
 from gateway.core.types import Completion, FinishReason, Labels, Message, Messages, Origin, Status
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Replay:
     """An answer of ours as it came back, and how it differed."""
 
     message: Message
@@ -25,25 +25,25 @@ class Node:
     The leading system messages are not among them; they belong to the lineage root.
     """
 
-    __slots__ = ("answers", "children", "heard", "message", "parent", "turn")
+    __slots__ = ("answers", "children", "message", "parent", "replay", "turn")
 
     def __init__(self, parent: "Node | None", message: Message) -> None:
         self.parent = parent
         self.message = message
         """At the beginning of all histories, a message that nobody said."""
         self.children: dict[object, list[Node]] = {}
-        """What clients said next, by `said`. Calls that ran at once may each have a node for one message."""
+        """What clients said next, by its identity. Calls that ran at once may each have a node for one message."""
         self.answers: list[Turn] = []
         """What was sampled next and is complete, whatever stands above the messages."""
         self.turn: Turn | None = None
         """The turn that brought this message, or sampled it; ``None`` as long as no turn has."""
 
-        self.heard: Heard | None = None
-        """How a client last sent this answer back, when that was taken for it."""
+        self.replay: Replay | None = None
+        """How a client last sent this answer back, when that was taken for it and was not the very same."""
 
     def next(self, message: Message) -> "list[Node]":
         """Where a client went on from here with just this message."""
-        return self.children.get(said(message), []) if self.children else []
+        return self.children.get(identity(message), []) if self.children else []
 
     def below(self, messages: Messages) -> "Node":
         """The node after `messages` more: known ones as far as they go, and then new ones that are not linked yet."""
@@ -58,7 +58,7 @@ class Node:
         node = self
         while node.parent is not None and node.turn is None:
             node.turn = turn
-            node.parent.children.setdefault(said(node.message), []).append(node)
+            node.parent.children.setdefault(identity(node.message), []).append(node)
             node = node.parent
 
     def path(self, *, after: "Node | None" = None) -> list[Message]:
@@ -70,17 +70,12 @@ class Node:
             node = node.parent
         return found[::-1]
 
-
-def said(message: Message) -> object:
-    """What tells a message from every other; a `name` does not, since clients add and drop it at will."""
-    if message.role != "assistant":
-        return message.role, message.content, message.tool_call_id
-    return message.content, message.reasoning, message.tool_calls
-
-
-def alike(one: Message, other: Message) -> bool:
-    """Whether two assistant messages say the same, letter for letter."""
-    return one.content == other.content and one.reasoning == other.reasoning and one.tool_calls == other.tool_calls
+    def is_below(self, above: "Node") -> bool:
+        """Whether a history that leads here leads through `above`."""
+        node: Node | None = self
+        while node is not None and node is not above:
+            node = node.parent
+        return node is above
 
 
 @dataclass(frozen=True, slots=True, eq=False)

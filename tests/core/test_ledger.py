@@ -6,6 +6,7 @@ import pytest
 
 from gateway.core.canon import Difference
 from gateway.core.prompt import build_prompt
+from gateway.core.reason import Reason
 from gateway.core.rope import rope
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
@@ -103,7 +104,7 @@ def test_the_latest_of_equal_answers_is_the_one_recorded_last():
     pending = talk.ledger.prepare(TurnRequest((user("a"), assistant("same"), user("b")), model="m"))
     late = seal(
         replace(pending, parent=first, asked=first.node.below([user("b")])),
-        pending.rendered([1] * 99, None),
+        pending.rendered([1] * 99, Reason.FIRST_TURN),
         first,
         answer=assistant("next"),
     )

@@ -42,6 +42,14 @@ def clocked(talk: Talk, turns: int) -> None:
         history += [talk.take(system, *history).message, user(f"question {number}{TEXT}")]
 
 
+def rewriting(talk: Talk, turns: int) -> None:
+    """A client whose system prompt is long, and another one every turn."""
+    history: list[Message] = [user("go" + TEXT)]
+    for number in range(turns):
+        system = Message("system", "".join(chr(0x4E00 + (number * 4801 + i) % 20_000) for i in range(4800)))
+        history += [talk.take(system, *history).message, user(f"question {number}{TEXT}")]
+
+
 def kept(talk: Talk) -> tuple[int, int]:
     """How many prompt ids and how many messages a session keeps."""
     completions = {id(turn.completion.ids) for turn in talk.ledger.turns}
@@ -61,17 +69,18 @@ def kept(talk: Talk) -> tuple[int, int]:
     return sum(own), next(nodes)
 
 
-@pytest.mark.parametrize("client", [reminding, alternating, clocked])
+@pytest.mark.parametrize("client", [reminding, alternating, clocked, rewriting])
 def test_a_client_that_forks_every_turn_costs_what_is_said(client: Callable[[Talk, int], None]):
     """Twice the turns are twice the ids and twice the messages, though each prompt is rendered in full."""
     short, long = Talk(), Talk()
-    client(short, 60)
-    client(long, 120)
+    client(short, 30)
+    client(long, 60)
 
     for few, many in zip(kept(short), kept(long), strict=True):
         assert many < 2.1 * few
-    assert sum(turn.how == "rendered" for turn in long.ledger.turns) >= 100
-    said = sum(len(message.content) for turn in long.ledger.turns for message in turn.new_messages()[-2:])
-    assert kept(long)[0] < 3 * said
+    assert sum(turn.how == "rendered" for turn in long.ledger.turns) >= 50
+    said = [message.content for turn in long.ledger.turns for message in turn.new_messages()[-2:]]
+    above = [turn.root.system for turn in long.ledger.turns]
+    assert kept(long)[0] < 3 * sum(map(len, {*said, *above}))
     for turn in long.ledger.turns[-2:]:
         assert turn.prompt_length == len(turn.prompt_ids())

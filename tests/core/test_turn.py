@@ -4,8 +4,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
+from gateway.core.canon import identity
 from gateway.core.turn import Turn
-from gateway.core.turn import said as said_by
 from gateway.core.types import FinishReason, Message, ToolCall
 from tests.core.toy import Talk, assistant, said, user
 
@@ -82,8 +82,8 @@ def test_histories_that_begin_alike_share_their_messages():
 )
 def test_messages_are_told_apart_by_all_that_they_say(other):
     """A name is not said: clients add and drop it at will."""
-    assert said_by(other) != said_by(user("a"))
-    assert said_by(other) == said_by(replace(other, name="n"))
+    assert identity(other) != identity(user("a"))
+    assert identity(other) == identity(replace(other, name="n"))
 
 
 def test_how_a_prompt_was_built_follows_from_its_base():
