@@ -21,7 +21,7 @@ _MOST_ID = 0x10FFFF
 """The largest id that can be searched for as a character."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rope:
     """A run of ids: slices of `base` and ids of its own, in order."""
 

@@ -133,7 +133,8 @@ def _choices(call: TurnCall) -> list[Choice]:
 
 def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
     """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
-    if prompt.base is None and translator.thinking_retention and any(m.reasoning for m in pending.asked.path()):
+    reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
+    if prompt.base is None and translator.thinking_retention and any(reasoned):
         return "template"
     return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
 

@@ -96,7 +96,12 @@ def test_a_true_rewrite_never_matches(recorded, replayed):
         ("role_content", like(CALLS, content="Let me run it."), {"content_whitespace"}),
         ("role_content", like(CALLS, reasoning="Other."), {"reasoning_ignored"}),
         ("role_content", like(CALLS, tool_calls=()), {"calls_ignored"}),
-        ("role_content", like(CALLS, tool_calls=call(arguments="{}"), reasoning=None), ALL_IGNORED),
+        ("role_content", like(CALLS, tool_calls=call(arguments="{}"), reasoning="Other."), ALL_IGNORED),
+        (
+            "role_content",
+            like(CALLS, tool_calls=call(id=""), reasoning=None),
+            {"tool_call_id_missing", "reasoning_dropped"},
+        ),
         ("role_content", like(CALLS, content=""), None),
     ],
 )

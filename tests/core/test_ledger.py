@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.canon import Difference
+from gateway.core.matching import Match
 from gateway.core.prompt import build_prompt
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
@@ -103,7 +104,7 @@ def test_the_latest_of_equal_answers_is_the_one_recorded_last():
     talk.take(user("a"), assistant("same"), user("b"), answer=assistant("next"))
     pending = talk.ledger.prepare(TurnRequest((user("a"), assistant("same"), user("b")), model="m"))
     late = seal(
-        replace(pending, parent=first, asked=first.node.below([user("b")])),
+        replace(pending, match=Match(first.node, first, 2)),
         pending.rendered([1] * 99, Reason.FIRST_TURN),
         first,
         answer=assistant("next"),
@@ -210,13 +211,13 @@ def history(talk, *texts):
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
 
-def test_the_latest_word_on_a_delivery_counts():
-    """An answer that was lost may be replayed."""
+def test_what_has_arrived_once_has_arrived():
+    """An answer that was lost may be replayed; the old socket's end says nothing then."""
     talk = Talk()
     turn = talk.take(user("a"))
     assert talk.ledger.was_delivered(turn) is None
-    for delivered in (False, True):
-        talk.ledger.note_delivery(turn, delivered=delivered)
+    for told, delivered in ((False, False), (True, True), (False, True)):
+        talk.ledger.note_delivery(turn, delivered=told)
         assert talk.ledger.was_delivered(turn) is delivered
 
 
@@ -239,7 +240,7 @@ def test_one_prompt_of_equal_lineages_is_kept_once():
     one = talk.take(Message("system", "long " * 99), user("a"))
     two = talk.take(Message("system", "long " * 99), user("b"))
 
-    assert one.root is two.root
+    assert one.root.system is two.root.system
 
 
 @pytest.mark.parametrize(
@@ -271,6 +272,29 @@ def test_why_a_prefix_broke_is_told(change, options, reason):
     turn = talk.take(*change(messages), **options)
 
     assert (turn.how, turn.reason) == ("rendered", reason)
+
+
+@pytest.mark.parametrize("change", [0, 1, 2])
+def test_a_change_before_our_answer_is_an_edit_whoever_said_what_changed(change):
+    """An example, its answer, or the question itself."""
+    talk = Talk()
+    asked = [user("example"), assistant("shown"), user("a")]
+    answer = talk.take(*asked).message
+    asked[change] = replace(asked[change], content="changed")
+
+    assert talk.take(*asked, answer, user("b")).reason == "history_edited"
+
+
+def test_a_window_that_slides_is_known_for_one_though_others_answered_alike():
+    """Agents answer `ok`, and call the same tools, again and again."""
+    talk = Talk()
+    messages = [SYSTEM]
+    for text in ("a", "b", "c"):
+        messages.append(user(text))
+        messages.append(talk.take(*messages, answer=assistant("ok")).message)
+    talk.take(SYSTEM, user("another task"), answer=assistant("ok"))
+
+    assert talk.take(SYSTEM, *messages[3:], user("d")).reason == "history_shortened"
 
 
 def test_few_shot_answers_in_a_first_request_are_no_break():

@@ -16,7 +16,7 @@ def chain(*flaws: bool) -> tuple[Talk, list]:
     turns = [talk.take(user("a"))]
     for declines in flaws:
         talk.renderer.declines = declines
-        turns.append(talk.take(*turns[-1].node.path(), user("b")))
+        turns.append(talk.take(*talk.ledger.history(turns[-1]), user("b")))
     return talk, turns
 
 
@@ -48,24 +48,11 @@ def test_a_segment_begins_at_the_last_full_render():
     assert fourth.prompt_ids()[: third.prompt_length] == third.prompt_ids()
 
 
-def test_what_is_new_in_a_turn_is_what_was_said_since_its_parents_answer():
-    """Or everything but the leading system messages, where it has no parent."""
-    talk = Talk()
-    first = talk.take(Message("system", "s"), user("a"), user("b"))
-    second = talk.take(Message("system", "s"), user("a"), user("b"), first.message, user("c"))
+def test_a_turn_in_a_log_says_nothing_of_what_was_said():
+    """However long the chain behind it."""
+    _, turns = chain(False, True)
 
-    assert [user("a"), user("b")] == first.new_messages()
-    assert [user("c")] == second.new_messages()
-    assert [first, second] == second.branch()
-
-
-def test_histories_that_begin_alike_share_their_messages():
-    """Whatever stands above them."""
-    talk = Talk()
-    one = talk.take(user("a"), user("b"))
-    two = talk.take(user("a"), user("b"), user("c"), model="n")
-
-    assert two.asked.parent is one.asked
+    assert "<Turn t2 rendered complete>" == repr(turns[-1])
 
 
 @pytest.mark.parametrize(
