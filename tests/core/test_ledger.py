@@ -37,6 +37,7 @@ def test_two_calls_prepared_at_once_become_siblings():
     right = talk.take(user("a"), first.message, user("b"))
 
     assert left.parent is right.parent is first
+    assert [user("a"), first.message, user("b"), right.message] == talk.ledger.history(right)
     assert left.prompt_ids() == right.prompt_ids()
 
 

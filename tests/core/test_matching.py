@@ -32,6 +32,28 @@ def test_the_deepest_answer_of_ours_is_found():
     assert found.differences() == {}
 
 
+def test_our_answers_are_recorded_as_they_were_given():
+    """Whatever the client made of them; what others said is as the request has it."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("x ", reasoning="hm"))
+    messages = [user("a"), assistant("x"), user("b"), assistant("theirs")]
+
+    assert [user("a"), first.message, *messages[2:]] == match(talk, *messages).recorded(messages)
+
+
+def test_a_history_parts_where_somebody_said_something_else():
+    """Inside of what was said in one go, and after a message that is known from elsewhere."""
+    talk = Talk()
+    turn = talk.take(user("a"), user("b"), user("c"))
+    other = talk.take(user("d"))
+
+    assert match(talk, user("a"), user("b"), user("c"), turn.message).turn is turn
+    for messages in ([user("a"), user("c"), turn.message], [user("a"), user("b"), user("d"), other.message]):
+        assert match(talk, *messages).turn is None
+    assert match(talk, user("d"), user("a"), other.message).turn is None
+    assert match(talk, user("d"), user("new"), other.message).turn is None
+
+
 @pytest.mark.parametrize("messages", [[], [user("x")], [assistant("answer 0")], [user("a"), assistant("x")]])
 def test_nothing_is_found_where_nothing_is_known(messages):
     """Neither at the beginning nor where somebody else answered."""

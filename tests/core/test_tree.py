@@ -73,6 +73,7 @@ def test_what_was_never_said_has_no_number():
     assert tree.number(user("b")) is None
     assert tree.number(user("a")) == 0
     assert list(tree.follow(tree.origin, messages("ba"))) == []
+    assert len(list(tree.follow(tree.origin, messages("aa")))) == 1
     assert len(tree._messages) == 1
 
 

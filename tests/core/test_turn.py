@@ -1,13 +1,12 @@
 """A turn stores what it added, and can tell the whole."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import pytest
 
-from gateway.core.canon import identity
 from gateway.core.turn import Turn
-from gateway.core.types import FinishReason, Message, ToolCall
-from tests.core.toy import Talk, assistant, said, user
+from gateway.core.types import FinishReason
+from tests.core.toy import Talk, said, user
 
 
 def chain(*flaws: bool) -> tuple[Talk, list]:
@@ -55,22 +54,16 @@ def test_a_turn_in_a_log_says_nothing_of_what_was_said():
     assert "<Turn t2 rendered complete>" == repr(turns[-1])
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        user("b"),
-        Message("tool", "a"),
-        Message("user", "a", tool_call_id="x"),
-        assistant("a"),
-        assistant("a", reasoning="x"),
-        assistant("a", ToolCall("1", "ls", "{}")),
-        assistant("a", ToolCall("2", "ls", "{}")),
-    ],
-)
-def test_messages_are_told_apart_by_all_that_they_say(other):
-    """A name is not said: clients add and drop it at will."""
-    assert identity(other) != identity(user("a"))
-    assert identity(other) == identity(replace(other, name="n"))
+def test_a_turn_stands_below_those_that_its_history_leads_through():
+    """And below itself, and not below others."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    second = talk.take(user("a"), first.message, user("b"))
+    other = talk.take(user("c"))
+
+    assert second.asked.is_below(first.node)
+    assert first.node.is_below(first.node)
+    assert not other.node.is_below(first.node)
 
 
 def test_how_a_prompt_was_built_follows_from_its_base():
