@@ -1,9 +1,9 @@
 """What clients that fork every turn cost in memory: ``python -m bench.forks --turns 500``.
 
 Three clients talk to the demo model, through the ledger and its renderer: one moves a reminder from message to
-message, one offers its tools in every other turn, one changes its first message. Each prompt is rendered in full. Prints, for half of the turns
-and for all, what the session holds and how far an export rises above it; what is held must double, not quadruple,
-and an export must stay near its largest row. Exit code 1 when it does not.
+message, one offers its tools in every other turn, one changes its first message. Each prompt is rendered in full.
+Prints, for half of the turns and for all, what the session holds and how far an export rises above it; what is held
+must double, not quadruple, and an export must stay near its largest row. Exit code 1 when it does not.
 """
 
 import argparse
