@@ -15,6 +15,7 @@ the word on deliveries, which `Ledger.note_delivery` writes.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gateway.core import matching
 from gateway.core.canon import Difference, Policy, Root, gist, root_of, split_system
@@ -24,6 +25,17 @@ from gateway.core.rope import Rope, difference, rope
 from gateway.core.turn import Heard, Node, Prompt, Turn, said
 from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
+
+
+class Known(NamedTuple):
+    """How well a session knows a history; the greater of two knows it better."""
+
+    messages: int = 0
+    """Up to our last answer in it, without the leading system messages; with none, it is not known at all."""
+    calls: int = 0
+    """Calls of our answers on the way there that came back under our ids."""
+    lineage: bool = False
+    """Whether what stands above it, tools and system messages, was seen here before."""
 
 
 class Ledger:
@@ -55,16 +67,12 @@ class Ledger:
         """The latest word on a turn's delivery; ``None`` when nothing is known yet."""
         return self._delivered.get(turn)
 
-    def known_turns(self, messages: Messages) -> tuple[int, int]:
-        """How well a history is known here, whatever stands above it.
-
-        Two numbers, each the more the better: the messages up to our last answer in it, and the calls of our
-        answers on the way there that came back under our ids.
-        """
+    def known_turns(self, messages: Messages, root: Root) -> Known:
+        """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
         match = matching.find(self._origin, split_system(messages)[1], None, self._policy, self._order)
         ours = {call.id for turn in match.turns() for call in turn.message.tool_calls}
         returned = {call.id for message in messages for call in message.tool_calls}
-        return match.length, len(ours & returned)
+        return Known(match.length, len(ours & returned), match.turn is not None and root in self._latest)
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""

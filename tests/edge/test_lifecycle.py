@@ -235,7 +235,7 @@ async def test_a_deleted_session_is_gone_for_good(open_house: OpenHouse, words: 
 
 async def test_a_tombstone_is_forgotten_after_its_time(open_house: OpenHouse) -> None:
     """Then the id is as new."""
-    house = await open_house(session_ttl_s=0.05)
+    house = await open_house(tombstone_ttl_s=0.05)
     await house.ask("s")
     await house.send("DELETE", "/sessions/s")
     await asyncio.sleep(0.06)
