@@ -240,7 +240,7 @@ def test_more_messages_come_before_more_calls_and_those_before_the_lineage():
     """Which is how the best of several sessions is found; what is not known at all is nobody's."""
     ordered = [Known(), Known(2), Known(2, 0, lineage=True), Known(2, 1), Known(3)]
 
-    assert sorted(ordered[::-1]) == ordered
+    assert sorted(set(ordered)) == ordered
 
 
 def test_one_prompt_of_equal_lineages_is_kept_once():
