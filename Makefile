@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak test test-clients test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak bench test test-clients test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -56,6 +56,10 @@ soak: setup ## 100,000 random turns through the ledger, each compared with a nai
 test-clients: setup ## agents of real packages through the gateway (makes their environment on first use)
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/clients
+
+bench: setup ## figures: what matching costs beside reading a body, what clients that fork every turn hold
+	$(BIN)/python -m bench.matching
+	$(BIN)/python -m bench.forks
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm

@@ -1,7 +1,7 @@
 """What clients that fork every turn cost in memory: ``python -m bench.forks --turns 500``.
 
-Two clients talk to the demo model, through the ledger and its renderer: one moves a reminder from message to
-message, one offers its tools in every other turn. Each prompt is rendered in full. Prints, for half of the turns
+Three clients talk to the demo model, through the ledger and its renderer: one moves a reminder from message to
+message, one offers its tools in every other turn, one changes its first message. Each prompt is rendered in full. Prints, for half of the turns
 and for all, what the session holds and how far an export rises above it; what is held must double, not quadruple,
 and an export must stay near its largest row. Exit code 1 when it does not.
 """
@@ -81,6 +81,15 @@ def alternating(agent: Agent, turns: int) -> None:
             history += [Message("tool", f"Result {number}{WORDS}", tool_call_id=call.id)]
 
 
+def moving(agent: Agent, turns: int) -> None:
+    """A client whose first message is long, and another one every turn: a map of the files, say."""
+    history: list[Message] = []
+    for number in range(turns):
+        first = Message("user", f"File {number}{WORDS * 8}" + "".join(f", {number * at}" for at in range(200)))
+        question = Message("user", f"Question {number}{WORDS}")
+        history += [question, agent.answer(first, *map(_copied, history), question)]
+
+
 def _copied(message: Message) -> Message:
     """The message as the next request brings it: nothing of it is shared with the one before."""
     return Message(
@@ -109,14 +118,14 @@ def measured(translator: Translator, client: Callable[[Agent, int], None], turns
 
 
 def main() -> int:
-    """Measure both clients at half of the turns and at all of them."""
+    """Measure all clients at half of the turns and at all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=500)
     turns = parser.parse_args().turns
     tokenizer = load_tokenizer(MODEL_NAME, MODEL_NAME)
     renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)
     grown = 0.0
-    for client in (reminding, alternating):
+    for client in (reminding, alternating, moving):
         half, whole = (measured(renderers.get({}), client, count) for count in (turns // 2, turns))
         grown = max(grown, whole[0] / half[0])
         for count, (held, export, largest) in ((turns // 2, half), (turns, whole)):

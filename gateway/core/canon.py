@@ -93,6 +93,13 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
     return state.digest()
 
 
+def identity(message: Message) -> tuple[object, ...]:
+    """What tells a message from every other; a `name` does not, since clients add and drop it at will."""
+    if message.role != "assistant":
+        return message.role, message.content, message.tool_call_id
+    return message.content, message.reasoning, message.tool_calls
+
+
 def gist(message: Message) -> bytes:
     """A digest of what clients keep of an assistant message: its stripped text and its calls, spelt canonically."""
     calls = tuple(ToolCall("", call.name, _canonical_arguments(call.arguments)) for call in message.tool_calls)
@@ -108,12 +115,13 @@ def accepted_differences(recorded: Message, replayed: Message, policy: Policy = 
 def _ignoring(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
     if recorded.content.strip() != replayed.content.strip():
         return None
-    differs = {
-        "content_whitespace": recorded.content != replayed.content,
-        "reasoning_ignored": recorded.reasoning != replayed.reasoning,
-        "calls_ignored": _call_differences(recorded.tool_calls, replayed.tool_calls) != (),
-    }
-    return tuple(kind for kind, found in differs.items() if found)
+    calls = _call_differences(recorded.tool_calls, replayed.tool_calls)
+    reasoning = _reasoning_differences(recorded.reasoning, replayed.reasoning)
+    return (
+        *(("content_whitespace",) if recorded.content != replayed.content else ()),
+        *(("reasoning_ignored",) if reasoning is None else reasoning),
+        *(("calls_ignored",) if calls is None else calls),
+    )
 
 
 def _canonical(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
@@ -128,17 +136,16 @@ def _canonical(recorded: Message, replayed: Message) -> tuple[str, ...] | None:
             kinds.append("content_dropped")
         else:
             return None
-    ours, theirs = recorded.reasoning, replayed.reasoning
+    reasoning = _reasoning_differences(recorded.reasoning, replayed.reasoning)
+    return None if reasoning is None else (*kinds, *reasoning)
+
+
+def _reasoning_differences(ours: str | None, theirs: str | None) -> tuple[str, ...] | None:
     if ours and theirs:
         if ours.strip() != theirs.strip():
             return None
-        if ours != theirs:
-            kinds.append("reasoning_whitespace")
-    elif ours:
-        kinds.append("reasoning_dropped")
-    elif theirs:
-        kinds.append("reasoning_added")
-    return tuple(kinds)
+        return ("reasoning_whitespace",) if ours != theirs else ()
+    return ("reasoning_dropped",) if ours else ("reasoning_added",) if theirs else ()
 
 
 def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]) -> tuple[str, ...] | None:
@@ -148,12 +155,12 @@ def _call_differences(recorded: Sequence[ToolCall], replayed: Sequence[ToolCall]
         return ()
     kinds = set()
     for ours, theirs in zip(recorded, replayed, strict=True):
-        if ours.name != theirs.name or not same_arguments(ours.arguments, theirs.arguments):
+        if ours.name != theirs.name or theirs.id not in ("", ours.id):  # before the arguments, which cost more
+            return None
+        if not same_arguments(ours.arguments, theirs.arguments):
             return None
         if not theirs.id:
             kinds.add("tool_call_id_missing")
-        elif ours.id != theirs.id:
-            return None
         if ours.arguments != theirs.arguments:
             kinds.add("arguments_reserialised")
     return tuple(sorted(kinds))

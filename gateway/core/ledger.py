@@ -9,22 +9,27 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: the attributes of `Ledger` and the nodes below its origin, written by `Ledger._add` only, save
-the word on deliveries, which `Ledger.note_delivery` writes.
+Mutable state: the attributes of `Ledger` and its tree, written when a turn is committed, save the word on
+deliveries, which `Ledger.note_delivery` writes. A prepared turn needs nothing of it but single values, so prompts
+may be built in another thread meanwhile.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
 
 from gateway.core import matching
-from gateway.core.canon import Difference, Policy, Root, gist, root_of, split_system
+from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of, split_system
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
-from gateway.core.rope import Rope, difference, rope
-from gateway.core.turn import Heard, Node, Prompt, Turn, said
+from gateway.core.rope import rope
+from gateway.core.tree import Tree
+from gateway.core.turn import Node, Prompt, Replay, Turn, answer_node
 from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
+
+_TURNS_ASKED = 8
+"""How many turns that answered alike are asked whether a history is what is left of theirs."""
 
 
 class Known(NamedTuple):
@@ -46,11 +51,13 @@ class Ledger:
         self._turns: list[Turn] = []
         self._order: dict[Turn, int] = {}
         self._delivered: dict[Turn, bool] = {}
-        self._origin = Node(None, Message("system"))
+        self._tree = Tree()
+        self._texts: dict[str, str] = {}
+        # One copy of what stands above the messages, however often it is sent.
         self._latest: dict[Root, Turn] = {}
         # The last turn of each lineage, aborted ones included.
-        self._gists: dict[bytes, Turn] = {}
-        # The last turn that answered so.
+        self._gists: dict[bytes, list[Turn]] = {}
+        # The turns that answered so.
         self._own_ids: dict[str, str] = {}
         # The model's own tool-call ids, by those that the client knows.
 
@@ -60,80 +67,110 @@ class Ledger:
         return self._turns
 
     def note_delivery(self, turn: Turn, *, delivered: bool) -> None:
-        """Whether the answer reached its client, as far as the socket tells; the latest word counts."""
-        self._delivered[turn] = delivered
+        """Whether the answer reached its client, as far as the socket tells. What has arrived once has arrived."""
+        self._delivered[turn] = delivered or self._delivered.get(turn, False)
 
     def was_delivered(self, turn: Turn) -> bool | None:
-        """The latest word on a turn's delivery; ``None`` when nothing is known yet."""
+        """What is known of a turn's delivery; ``None`` when nothing is yet."""
         return self._delivered.get(turn)
 
     def known_turns(self, messages: Messages, root: Root) -> Known:
         """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
-        match = matching.find(self._origin, split_system(messages)[1], None, self._policy, self._order)
-        ours = {call.id for turn in match.turns() for call in turn.message.tool_calls}
+        match = matching.find(self._tree, split_system(messages)[1], None, self._policy, self._order)
+        ours = {call.id for turn, _ in match.way() for call in turn.message.tool_calls}
         returned = {call.id for message in messages for call in message.tool_calls}
         return Known(match.length, len(ours & returned), match.turn is not None and root in self._latest)
+
+    def history(self, turn: Turn) -> list[Message]:
+        """The messages up to and with a committed turn's answer, without the leading system messages."""
+        return self._tree.path(turn.node)
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
         root = root_of(request)
-        if root in self._latest:
-            root = self._latest[root].root  # one copy of what stands above, however often it is sent
+        known_as = self._latest.get(root)
+        root = known_as.root if known_as else Root(*(self._texts.get(text, text) for text in astuple(root)))
         system, messages = split_system(request.messages)
-        match = matching.find(self._origin, messages, root, self._policy, self._order)
-        reason = self._why_not(root, messages, match)
-        asked = match.node.below(messages[match.length :])
-        heard = Heard(messages[match.length - 1], match.added) if match.turn else None
-        return PendingTurn(self, request, root, match.turn, heard, tuple(system), asked, match.differences(), reason)
+        match = matching.find(self._tree, messages, root, self._policy, self._order)
+        new = messages[match.length :]
+        known = list(self._tree.follow(match.node, new))
+        return PendingTurn(
+            ledger=self,
+            request=request,
+            root=root,
+            match=match,
+            system=system,
+            messages=messages,
+            like=known[-1][0].turn if known else match.turn or self._latest.get(root) or self._last(),
+            unbridgeable=self._why_not(root, messages, match, known),
+        )
 
-    def _why_not(self, root: Root, messages: Messages, match: Match) -> Reason | None:
-        """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may."""
+    def _last(self) -> Turn | None:
+        return self._turns[-1] if self._turns else None
+
+    def _why_not(
+        self, root: Root, messages: Messages, match: Match, known: Sequence[tuple[Node, bool]]
+    ) -> Reason | None:
+        """Why this history cannot extend recorded ids, as far as the forest can tell; ``None`` if it may.
+
+        `known` says how far what comes after the match was said before.
+        """
         rest = messages[match.length :]
-        answer = next((i for i, message in enumerate(rest) if message.role == "assistant"), None)
-        if answer is not None:
-            return self._why_unknown(root, messages, match, match.length + answer)
+        answers = [length for length, message in enumerate(rest) if message.role == "assistant"]
+        if answers:
+            return self._why_unknown(root, messages, match, known, answers)
         if match.turn is None:
-            passed = [match.node, *_known(match.node, rest[:-1])] if rest else []
+            passed = [match.node, *(node for node, ended in known[: len(rest) - 1] if ended)] if rest else []
             left_out = any(_answered(node, root) for node in passed)
             return Reason.HISTORY_SHORTENED if left_out else Reason.FIRST_TURN
         if not rest:
             return Reason.NO_NEW_MESSAGES
         return Reason.STOP_CUT if "stop_cut" in match.turn.flags else None
 
-    def _why_unknown(self, root: Root, messages: Messages, match: Match, answer: int) -> Reason:
-        """Why the assistant message at `answer` is none of ours at its place."""
+    def _why_unknown(
+        self, root: Root, messages: Messages, match: Match, known: Sequence[tuple[Node, bool]], answers: Sequence[int]
+    ) -> Reason:
+        """Why the assistant messages at `answers`, counted from the match, are none of ours at their places."""
         if not self._turns:
             return Reason.FIRST_TURN
-        elsewhere = matching.find(self._origin, messages, None, self._policy, self._order)
+        elsewhere = matching.find(self._tree, messages, None, self._policy, self._order)
         if elsewhere.turn is not None and elsewhere.length > match.length:
             return _changed(elsewhere.turn.root, root)
-        before = messages[match.length : answer]
-        nodes = [match.node, *_known(match.node, before)]
-        if len(nodes) > len(before) and _answered(nodes[-1], root):
+        asked, ended = [(match.node, True), *known][answers[0]] if answers[0] <= len(known) else (match.node, False)
+        if ended and _answered(asked, root):
             return Reason.HISTORY_EDITED
-        ours = self._gists.get(gist(messages[answer]))
-        if ours is None:
+        rest = messages[match.length :]
+        ours = ((at, self._gists.get(gist(rest[at]))) for at in answers)
+        at, turns = next(((at, turns) for at, turns in ours if turns), (0, []))
+        if not turns:
             return Reason.FOREIGN_ASSISTANT
-        left_out = _is_within(messages[:answer], ours.asked.path())
+        left_out = any(self._is_shortened(match, rest[:at], turn) for turn in turns[-_TURNS_ASKED:])
         return Reason.HISTORY_SHORTENED if left_out else Reason.HISTORY_EDITED
 
-    def _stored(self, ids: Sequence[int], asked: Node, root: Root) -> Rope:
-        """A rendered prompt as its difference from the one that is most like it, as far as the messages tell."""
-        node: Node | None = asked
-        while node is not None and node.turn is None:
-            node = node.parent
-        like = node.turn if node else self._latest.get(root) or next(reversed(self._turns), None)
-        return difference(like.sequence, ids) if like else rope(ids)
+    def _is_shortened(self, match: Match, rest: Messages, turn: Turn) -> bool:
+        """Whether what comes after the match, up to a turn's answer, is what stood before it with some left out."""
+        others = [message for message in rest if message.role != "assistant"]
+        if not turn.asked.is_below(match.node) or None in map(self._tree.number, others):
+            return False
+        path = map(_meaning, self._tree.path(turn.asked)[match.length :])
+        return all(_meaning(message) in path for message in rest)  # each search goes on where the last one ended
 
-    def _add(self, turn: Turn) -> None:
+    def _add(self, turn: Turn, match: Match, messages: Messages, like: Turn | None) -> None:
+        asked = self._tree.link(match.node, messages[match.length :], turn, like)
+        turn.node.parent, turn.node.turn = asked, turn
         self._order[turn] = len(self._turns)
         self._turns.append(turn)
         self._latest[turn.root] = turn
-        turn.asked.link(turn)
+        for text in astuple(turn.root):
+            self._texts.setdefault(text, text)
+        if match.turn is not None:
+            replayed = messages[match.length - 1]
+            same = identity(replayed) == identity(match.turn.message)
+            match.turn.node.replay = None if same else Replay(replayed, match.added)
         if turn.status == "aborted":
             return
-        turn.asked.answers.append(turn)
-        self._gists[gist(turn.message)] = turn
+        asked.answers.append(turn)
+        self._gists.setdefault(gist(turn.message), []).append(turn)
         self._own_ids |= {call.id: call.own_id for call in turn.message.tool_calls if call.own_id is not None}
 
 
@@ -146,28 +183,12 @@ def _changed(before: Root, now: Root) -> Reason:
     return Reason.TOOLS_CHANGED if before.tools != now.tools else Reason.SYSTEM_CHANGED
 
 
-def _known(node: Node, messages: Messages) -> Iterator[Node]:
-    """The nodes after each of `messages`, as far as clients said just these from `node` on."""
-    for message in messages:
-        following = node.next(message)
-        if not following:
-            return
-        node = following[0]
-        yield node
-
-
 def _answered(node: Node, root: Root) -> bool:
     return any(turn.root == root for turn in node.answers)
 
 
-def _is_within(messages: Messages, longer: Messages) -> bool:
-    """Whether `messages` are what is left of `longer` when some of it is left out."""
-    rest = map(_meaning, longer)
-    return all(_meaning(message) in rest for message in messages)  # each search goes on where the last one ended
-
-
 def _meaning(message: Message) -> object:
-    return gist(message) if message.role == "assistant" else said(message)
+    return gist(message) if message.role == "assistant" else identity(message)
 
 
 def _translated(message: Message, own: Mapping[str, str]) -> Message:
@@ -176,31 +197,41 @@ def _translated(message: Message, own: Mapping[str, str]) -> Message:
     return replace(message, tool_calls=calls, tool_call_id=own.get(answered, answered) if answered else answered)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PendingTurn:
     """A prepared turn, waiting for its completion."""
 
     ledger: Ledger
     request: TurnRequest
     root: Root
-    parent: Turn | None
-    heard: Heard | None
-    """The parent's answer as it came back."""
+    match: Match
+    """How far the history is known."""
     system: Messages
     """The leading system messages."""
-    asked: Node
-    """The last message of the request; below the parent's answer, if there is a parent."""
-    differences: Mapping[str, Difference]
+    messages: Messages
+    """The others."""
+    like: Turn | None
+    """A turn whose prompt this one's may repeat."""
     unbridgeable: Reason | None
     """Why the prompt must be rendered, where the history alone tells; ``None`` when a bridge may be tried."""
 
+    @property
+    def parent(self) -> Turn | None:
+        """The turn that the history continues."""
+        return self.match.turn
+
+    @property
+    def differences(self) -> Mapping[str, Difference]:
+        """How the replayed history differs from the record."""
+        return self.match.differences()
+
     def extension(self) -> list[Message]:
         """The new messages, as a bridge must show them to the model."""
-        return self._in_own_words(self.asked.path(after=self.parent.node if self.parent else None))
+        return self._in_own_words(self.messages[self.match.length :])
 
     def history(self) -> list[Message]:
         """The whole history for a full render: our own answers as they were recorded."""
-        return self._in_own_words([*self.system, *self.asked.path()])
+        return self._in_own_words([*self.system, *self.match.recorded(self.messages)])
 
     def _in_own_words(self, messages: Messages) -> list[Message]:
         """The messages with the model's own tool-call ids: it must not see ids that it did not write."""
@@ -212,9 +243,9 @@ class PendingTurn:
         new = token_ids(ids[parent.prompt.length + len(parent.completion.ids) :])
         return Prompt(ids, parent.prompt.extended(parent.completion.ids, new), parent, None)
 
-    def rendered(self, ids: list[int], reason: Reason | None) -> Prompt:
+    def rendered(self, ids: list[int], reason: Reason) -> Prompt:
         """A prompt that was rendered in full, for `reason`."""
-        return Prompt(ids, self.ledger._stored(ids, self.asked, self.root), None, reason)
+        return Prompt(ids, rope(ids, like=self.like.sequence if self.like else None), None, reason)
 
     def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
         """The record of this turn, not yet part of the ledger.
@@ -226,25 +257,22 @@ class PendingTurn:
         known = base.prompt.length + len(base.completion.ids) if base else 0
         if base not in (None, self.parent) or len(prompt.ids) <= known or prompt.stored.length != len(prompt.ids):
             raise LedgerError(f"a prompt of {len(prompt.ids)} ids does not extend the {known} ids of its base")
-        turn = Turn(
+        return Turn(
             id=turn_id,
             root=self.root,
             parent=self.parent,
             base=base,
-            node=Node(self.asked, answer.message),
             prompt=prompt.stored,
             completion=completion,
+            message=answer.message,
             reason=prompt.reason,
             differences=self.differences,
             flags=answer.flags,
             origin=origin,
             labels=self.request.labels,
+            node=answer_node(),
         )
-        turn.node.turn = turn
-        return turn
 
     def commit(self, turn: Turn) -> None:
         """Make a sealed turn visible."""
-        self.ledger._add(turn)
-        if self.parent is not None:
-            self.parent.node.heard = self.heard
+        self.ledger._add(turn, self.match, self.messages, self.like)

@@ -1,15 +1,24 @@
 """How far a history is known: a walk down the messages of a session.
 
-All readings of a history are followed at once, message by message, so that the cost is that of the messages
-and not of the turns; readings multiply only where answers to one prompt are alike.
+Histories that begin alike are one path in the session's tree (`Tree`), told apart by what is said and not by a digest
+of it: a path is what a rolling digest would stand for, and cannot collide. All readings of a history are followed at
+once, message by message. The cost is that of the messages, and at each prompt that of its answers; readings
+multiply only where answers to one prompt are alike.
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.core.canon import Difference, Policy, Root, accepted_differences
-from gateway.core.turn import Node, Turn, alike, said
-from gateway.core.types import Message, Messages
+from gateway.core.canon import Difference, Policy, Root, accepted_differences, identity
+from gateway.core.tree import Tree
+from gateway.core.turn import Node, Turn
+from gateway.core.types import Message, Messages, token_ids
+
+_NOTHING = token_ids()
+_DOUBTFUL = {"calls_ignored", "reasoning_ignored", "tool_call_id_missing"}
+"""Differences that another answer could have as well."""
 
 
 class Match(NamedTuple):
@@ -33,38 +42,46 @@ class Match(NamedTuple):
 
     def differences(self) -> Mapping[str, Difference]:
         """The accepted differences, each with the answers and tokens that it concerns."""
-        concerned: dict[tuple[str, ...], list[int]] = {}
-        for turn, added in self._way():
-            if added:
-                concerned.setdefault(added, []).append(len(turn.completion.ids))
+        answers, tokens = Counter[str](), Counter[str]()
+        for turn, match in self.way():
+            for kind in match.added:
+                answers[kind] += 1
+                tokens[kind] += len(turn.completion.ids)
         if self.turn is not None and self.ambiguous:
-            concerned["ambiguous_sibling",] = [len(self.turn.completion.ids)]
-        kinds = {kind for added in concerned for kind in added}
-        tokens = {kind: [n for added, ns in concerned.items() if kind in added for n in ns] for kind in kinds}
-        return {kind: Difference(len(tokens[kind]), sum(tokens[kind])) for kind in sorted(tokens)}
+            answers["ambiguous_sibling"], tokens["ambiguous_sibling"] = 1, len(self.turn.completion.ids)
+        return {kind: Difference(answers[kind], tokens[kind]) for kind in sorted(answers)}
 
-    def turns(self) -> list[Turn]:
-        """The turns that were met on the way, the last first."""
-        return [turn for turn, _ in self._way()]
-
-    def _way(self) -> Iterator[tuple[Turn, tuple[str, ...]]]:
+    def way(self) -> "Iterator[tuple[Turn, Match]]":
+        """The answers that were met, the last first, and how."""
         match: Match | None = self
         while match is not None and match.turn is not None:
-            yield match.turn, match.added
+            yield match.turn, match
             match = match.before
 
+    def recorded(self, messages: Messages) -> list[Message]:
+        """`messages` with our answers among them as they were recorded."""
+        found = list(messages)
+        for turn, match in self.way():
+            found[match.length - 1] = turn.message
+        return found
 
-def find(origin: Node, messages: Messages, root: Root | None, policy: Policy, order: Mapping[Turn, int]) -> Match:
+
+def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, order: Mapping[Turn, int]) -> Match:
     """The deepest answer of ours that `messages` hold, of lineage `root`, or whatever stands above it with ``None``.
 
     `order` tells which of two turns is the later one. `messages` come without the leading system messages.
     """
-    best = Match(origin)
-    readings = [(origin, best)]
+    best = Match(tree.origin)
+    readings = [(tree.origin, _NOTHING, 0, best)]
     for length, message in enumerate(messages, 1):
-        further: list[tuple[Node, Match]] = []
+        number = tree.number(message)
+        further: list[tuple[Node, array[int], int, Match]] = []
         matched: list[Match] = []
-        for node, match in readings:
+        for node, run, offset, match in readings:
+            if offset < len(run):
+                if run[offset] == number:
+                    further.append((node, run, offset + 1, match))
+                continue
             for turn in node.answers:
                 if message.role != "assistant" or not (root is None or turn.root is root or turn.root == root):
                     continue
@@ -72,13 +89,12 @@ def find(origin: Node, messages: Messages, root: Root | None, policy: Policy, or
                 if added is not None:
                     kinds = match.kinds if match.kinds.issuperset(added) else match.kinds.union(added)
                     matched.append(Match(turn.node, turn, length, kinds, match, added))
-            if node.children:
-                for child in node.children.get(said(message), ()):
-                    further.append((child, match))  # noqa: PERF401  # an extend costs more for what is mostly one
+            if number is not None and (child := node.children.get(number)) is not None:
+                further.append((child, child.numbers(), 1, match))
         if matched:
             best = matched[0] if len(matched) == 1 else _preferred(matched, order)
             for match in matched:
-                further.append((match.node, match))  # noqa: PERF401  # likewise
+                further.append((match.node, _NOTHING, 0, match))  # noqa: PERF401  # it is mostly one
         if not further:
             break
         readings = further
@@ -91,17 +107,21 @@ def _differences(turn: Turn, message: Message, policy: Policy) -> tuple[str, ...
     Clients replay an answer in one spelling again and again; to compare arguments as JSON each time made the
     match of 2,000 turns cost 18 times what reading their body costs, instead of 4 (``bench/matching``).
     """
-    heard = turn.node.heard
-    if heard is not None and alike(heard.message, message):
-        return heard.differences
-    return accepted_differences(turn.message, message, policy)
+    replay, told = turn.node.replay, identity(message)
+    if replay is not None and identity(replay.message) == told:
+        return replay.differences
+    return () if identity(turn.message) == told else accepted_differences(turn.message, message, policy)
 
 
 def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:
-    """Among equal answers: the one replayed most exactly, else the latest, which is then audited."""
-    fewest = min(len(match.kinds) for match in matched)
-    alike = [match for match in matched if len(match.kinds) == fewest]
-    if len(alike) == 1:
-        return alike[0]
-    latest = max(alike, key=lambda match: order[match.turn] if match.turn else -1)
-    return latest._replace(ambiguous=True)
+    """Among siblings that may be meant: the one that fits best, else the latest, which is then audited.
+
+    It fits best whose differences leave least in doubt, and are fewest. Another that differs in dropped
+    reasoning only may be meant as well, since most clients drop it always.
+    """
+    doubts = [(len(match.kinds & _DOUBTFUL), len(match.kinds)) for match in matched]
+    closest = [match for match, doubt in zip(matched, doubts, strict=True) if doubt == min(doubts)]
+    best = max(closest, key=lambda match: order[match.turn] if match.turn else -1)
+    allowed = best.kinds | {"reasoning_dropped"}
+    ambiguous = len(closest) > 1 or any(match is not best and match.kinds <= allowed for match in matched)
+    return best._replace(ambiguous=ambiguous)

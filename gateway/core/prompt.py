@@ -39,4 +39,5 @@ def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:
             reason = Reason.BRIDGE_UNPROVEN
         else:
             return pending.bridged(ids, parent)
+    assert reason is not None  # only a turn that has a parent may go without
     return pending.rendered(renderer.render(pending.history(), pending.request.tools), reason)

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 from gateway.core.types import token_ids
 
-_ID_BYTES = array("I").itemsize
 _WINDOW = 32
 """Ids that must reappear together before a slice is worth its name."""
-_MOST_PROBES = 64
-"""Searches for a reappearance in one prompt. Each costs up to a tenth of a millisecond at 128k ids."""
+_MISSES = 64
+"""Windows in a row that are looked for in vain before only every second one is looked for, and so on: a prompt that is
+all new costs hundreds of searches then, not thousands. What is leapt over is found backwards from the next hit."""
+_MOST_ID = 0x10FFFF
+"""The largest id that can be searched for as a character."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rope:
     """A run of ids: slices of `base` and ids of its own, in order."""
 
@@ -29,7 +31,7 @@ class Rope:
     length: int
 
     def ids(self) -> "array[int]":
-        """All of them; shape ``(length,)``. Costs the length, and a step for each rope below."""
+        """All of them; shape ``(length,)``. Costs the length, and a step for each piece of each rope below."""
         found: list[array[int]] = []
         todo: list[tuple[Rope, int, int] | array[int]] = [(self, 0, self.length)]
         while todo:  # from the end to the beginning
@@ -64,65 +66,57 @@ class Rope:
         return Rope(self, ((0, self.length), *more), self.length + sum(map(len, more)))
 
 
-def rope(ids: Sequence[int]) -> Rope:
-    """Ids that repeat nothing."""
-    return Rope(None, (token_ids(ids),), len(ids))
-
-
-def difference(base: Rope, ids: Sequence[int]) -> Rope:
-    """`ids` as slices of `base` where they repeat it. Costs both lengths, and finds what repeats in long runs."""
-    old, new = base.ids().tobytes(), token_ids(ids).tobytes()
+def rope(ids: Sequence[int], *, like: Rope | None = None) -> Rope:
+    """`ids`, as slices of `like` where they repeat it in long runs. Costs both lengths."""
+    new = token_ids(ids)
+    old = like.ids() if like else token_ids()
+    if like is None or not (old and new) or any(max(run) > _MOST_ID for run in (old, new)):
+        return Rope(None, (new,), len(new))
     pieces: list[array[int] | tuple[int, int]] = []
-    done = kept = _common(old, 0, new, 0)
-    if kept:
-        pieces.append((0, kept // _ID_BYTES))
-    for start, end, position in _reappearances(old, new, done):
+    done = 0
+    for start, end, position in _repeated(_text(old), _text(new)):
         if done < position:
-            pieces.append(_own(new[done:position]))
-        pieces.append((start // _ID_BYTES, end // _ID_BYTES))
+            pieces.append(new[done:position])
+        pieces.append((start, end))
         done = position + end - start
-        kept += end - start
+    if not pieces:
+        return Rope(None, (new,), len(new))
     if done < len(new):
-        pieces.append(_own(new[done:]))
-    return Rope(base, tuple(pieces), len(ids)) if kept else rope(ids)
+        pieces.append(new[done:])
+    return Rope(like, tuple(pieces), len(new))
 
 
-def _reappearances(old: bytes, new: bytes, done: int) -> Iterator[tuple[int, int, int]]:
-    """Slices of `old` that `new` repeats from byte `done` on, as start and end in `old` and position in `new`."""
-    window, probe, probes = _WINDOW * _ID_BYTES, done, 0
-    while probe + window <= len(new) and probes < _MOST_PROBES:
-        probes += 1
-        found = _find_id(old, new[probe : probe + window])
+def _text(ids: "array[int]") -> str:
+    """Ids as characters: searching bytes would find them where no id begins, and take seconds to reject that."""
+    return ids.tobytes().decode("utf-32-le" if array("I", [1]).tobytes()[0] else "utf-32-be", "surrogatepass")
+
+
+def _repeated(old: str, new: str) -> Iterator[tuple[int, int, int]]:
+    """Slices of `old` that `new` repeats, as start and end in `old` and position in `new`."""
+    done = _common(old, 0, new, 0)
+    if done:
+        yield 0, done, 0
+    probe, misses = done, 0
+    while probe + _WINDOW <= len(new):
+        found = old.find(new[probe : probe + _WINDOW])
         if found < 0:
-            probe += window
+            misses += 1
+            probe += _WINDOW << (misses // _MISSES)
             continue
-        start, position = found, probe
-        while position > done and start > 0 and old[start - _ID_BYTES : start] == new[position - _ID_BYTES : position]:
-            start, position = start - _ID_BYTES, position - _ID_BYTES
+        back = 0
+        while found - back > 0 and probe - back > done and old[found - back - 1] == new[probe - back - 1]:
+            back += 1
         end = found + _common(old, found, new, probe)
-        yield start, end, position
-        done = probe = position + end - start
+        yield found - back, end, probe - back
+        done = probe = probe + end - found
+        misses = 0
 
 
-def _find_id(haystack: bytes, needle: bytes) -> int:
-    """Where `needle` begins at the beginning of an id; -1 if nowhere."""
-    found = haystack.find(needle)
-    while found % _ID_BYTES and found >= 0:
-        found = haystack.find(needle, found + 1)
-    return found
-
-
-def _common(old: bytes, start: int, new: bytes, position: int) -> int:
-    """How many bytes, in whole ids, are alike from there on."""
+def _common(old: str, start: int, new: str, position: int) -> int:
+    """How many characters are alike from there on."""
     low, high = 0, min(len(old) - start, len(new) - position) + 1
-    while high - low > 1:  # all of `low` bytes are alike, not all of `high`
+    while high - low > 1:  # all of `low` are alike, not all of `high`
         middle = (low + high) // 2
         alike = old[start + low : start + middle] == new[position + low : position + middle]
         low, high = (middle, high) if alike else (low, middle)
-    return low - low % _ID_BYTES
-
-
-def _own(data: bytes) -> "array[int]":
-    ids = token_ids()
-    ids.frombytes(data)
-    return ids
+    return low

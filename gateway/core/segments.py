@@ -11,6 +11,7 @@ said ``train: false`` of their turns.
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gateway.core.turn import Turn, upwards
 from gateway.core.types import float32s
@@ -56,21 +57,15 @@ class Rows:
         extended = {turn.base for turn in complete}
         self._leaves: list[Turn] = []
         self._owners: dict[Turn, Turn] = {}
-        # The leaf of the row that trains a turn.
+        # The leaf of the first row that holds a turn.
         for leaf in complete:
             if leaf in extended:
                 continue
-            owned = [turn for turn in self._unowned(leaf) if turn.labels.train]
-            if owned:
+            segment = upwards(leaf, lambda turn: turn.base)
+            new = list(takewhile(lambda turn: turn not in self._owners, segment))  # above one that is not, none is
+            self._owners |= dict.fromkeys(new, leaf)
+            if any(turn.labels.train for turn in new):
                 self._leaves.append(leaf)
-                self._owners |= dict.fromkeys(owned, leaf)
-
-    def _unowned(self, leaf: Turn) -> Iterator[Turn]:
-        """The turns that no row before trains; above the first that one does, all that are to be trained are."""
-        for turn in upwards(leaf, lambda turn: turn.base):
-            if turn in self._owners:
-                return
-            yield turn
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -83,7 +78,7 @@ class Rows:
         ids = leaf.sequence.ids()
         mask, logprobs, parts = array("B", bytes(len(ids))), float32s([0.0]) * len(ids), []
         for turn in leaf.segment():
-            start, trained = turn.prompt.length, self._owners.get(turn) is leaf
+            start, trained = turn.prompt.length, turn.labels.train and self._owners[turn] is leaf
             end = start + len(turn.completion.ids)
             logprobs[start:end] = turn.completion.logprobs
             if trained:

@@ -1,4 +1,4 @@
-"""One sampled completion, the prompt that led to it, and the messages between which it stands."""
+"""One sampled completion, the prompt that led to it, and its place among the messages of its session."""
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -8,11 +8,11 @@ from typing import Literal
 from gateway.core.canon import Difference, Root
 from gateway.core.reason import Reason
 from gateway.core.rope import Rope
-from gateway.core.types import Completion, FinishReason, Labels, Message, Messages, Origin, Status
+from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Replay:
     """An answer of ours as it came back, and how it differed."""
 
     message: Message
@@ -20,70 +20,40 @@ class Heard:
 
 
 class Node:
-    """One message of a session's histories, and what was said next: histories that begin alike share their nodes.
+    """A point in the histories of a session: after a run of messages that clients said, or after an answer of ours.
 
-    The leading system messages are not among them; they belong to the lineage root.
+    Mutable: `Tree` writes it.
     """
 
-    __slots__ = ("answers", "children", "heard", "message", "parent", "turn")
+    __slots__ = ("answers", "children", "parent", "replay", "run", "turn")
 
-    def __init__(self, parent: "Node | None", message: Message) -> None:
+    def __init__(self, parent: "Node | None", run: "array[int] | Rope", turn: "Turn | None") -> None:
         self.parent = parent
-        self.message = message
-        """At the beginning of all histories, a message that nobody said."""
-        self.children: dict[object, list[Node]] = {}
-        """What clients said next, by `said`. Calls that ran at once may each have a node for one message."""
+        """The point before; ``None`` at the beginning, and for an answer that is not committed."""
+        self.run = run
+        """The numbers of the messages since the parent; empty after an answer, and at the beginning."""
+        self.turn = turn
+        """The turn that gave the answer, or that brought the messages; ``None`` at the beginning."""
+        self.children: dict[int, Node] = {}
+        """Where clients went on, by the number of their next message."""
         self.answers: list[Turn] = []
-        """What was sampled next and is complete, whatever stands above the messages."""
-        self.turn: Turn | None = None
-        """The turn that brought this message, or sampled it; ``None`` as long as no turn has."""
+        """What was sampled from here and is complete, whatever stands above the messages."""
+        self.replay: Replay | None = None
+        """How a client last sent this answer back, when that was taken for it and was not the very same."""
 
-        self.heard: Heard | None = None
-        """How a client last sent this answer back, when that was taken for it."""
+    def numbers(self) -> "array[int]":
+        """The numbers of the messages since the parent."""
+        return self.run.ids() if isinstance(self.run, Rope) else self.run
 
-    def next(self, message: Message) -> "list[Node]":
-        """Where a client went on from here with just this message."""
-        return self.children.get(said(message), []) if self.children else []
-
-    def below(self, messages: Messages) -> "Node":
-        """The node after `messages` more: known ones as far as they go, and then new ones that are not linked yet."""
-        node = self
-        for message in messages:
-            known = node.next(message)
-            node = known[0] if known else Node(node, message)
-        return node
-
-    def link(self, turn: "Turn") -> None:
-        """Make this node, and the new ones above it, known to all who walk down: `turn` brought them."""
-        node = self
-        while node.parent is not None and node.turn is None:
-            node.turn = turn
-            node.parent.children.setdefault(said(node.message), []).append(node)
+    def is_below(self, above: "Node") -> bool:
+        """Whether a history that leads here leads through `above`."""
+        node: Node | None = self
+        while node is not None and node is not above:
             node = node.parent
-
-    def path(self, *, after: "Node | None" = None) -> list[Message]:
-        """The messages from the beginning, or from `after`, down to this one."""
-        found = []
-        node = self
-        while node.parent is not None and node is not after:
-            found.append(node.message)
-            node = node.parent
-        return found[::-1]
+        return node is above
 
 
-def said(message: Message) -> object:
-    """What tells a message from every other; a `name` does not, since clients add and drop it at will."""
-    if message.role != "assistant":
-        return message.role, message.content, message.tool_call_id
-    return message.content, message.reasoning, message.tool_calls
-
-
-def alike(one: Message, other: Message) -> bool:
-    """Whether two assistant messages say the same, letter for letter."""
-    return one.content == other.content and one.reasoning == other.reasoning and one.tool_calls == other.tool_calls
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Turn:
     """One sampled completion, stored as what it added to what was there before."""
 
@@ -93,11 +63,11 @@ class Turn:
     """The turn that the agent's history continues; ``None`` starts a branch."""
     base: "Turn | None"
     """The turn whose ids this prompt starts with: the parent when bridged, ``None`` when rendered."""
-    node: Node
-    """The answer, at its place among the messages."""
     prompt: Rope
     """The whole prompt that the engine saw."""
     completion: Completion
+    message: Message
+    """The answer as the client saw it."""
     reason: Reason | None
     """Why the prompt was rendered; ``None`` when bridged."""
     differences: Mapping[str, Difference]
@@ -106,6 +76,11 @@ class Turn:
     """What was odd about the answer, such as a malformed tool call."""
     origin: Origin
     labels: Labels
+    node: Node
+    """The point after the answer; it gets its parent when the turn is committed."""
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.id} {self.how} {self.status}>"  # what was said and sampled is not for logs
 
     @property
     def status(self) -> Status:
@@ -118,13 +93,8 @@ class Turn:
         return "rendered" if self.base is None else "bridged"
 
     @property
-    def message(self) -> Message:
-        """The answer as the client saw it."""
-        return self.node.message
-
-    @property
     def asked(self) -> Node:
-        """The last message that it answers."""
+        """The point that it answers; for a committed turn."""
         assert self.node.parent is not None
         return self.node.parent
 
@@ -142,10 +112,6 @@ class Turn:
         """The whole prompt; shape ``(P,)``. Costs its length."""
         return self.prompt.ids()
 
-    def new_messages(self) -> list[Message]:
-        """The messages since the parent's answer; without a parent all but the leading system messages."""
-        return self.asked.path(after=self.parent.node if self.parent else None)
-
     def segment(self) -> "list[Turn]":
         """The turns from the last full render down to this one; each prompt extends the one before."""
         return list(upwards(self, lambda turn: turn.base))[::-1]
@@ -162,7 +128,12 @@ def upwards(turn: Turn | None, step: Callable[[Turn], Turn | None]) -> Iterator[
         turn = step(turn)
 
 
-@dataclass(frozen=True, slots=True)
+def answer_node() -> Node:
+    """A point after an answer that is not committed yet."""
+    return Node(None, token_ids(), None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Prompt:
     """What the engine is asked to continue, and where it comes from."""
 

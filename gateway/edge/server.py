@@ -2,16 +2,17 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 import structlog
 from aiohttp import web
 
-from gateway.core.fate import fates
+from gateway.core.fate import Fates, fates
 from gateway.core.segments import Rows
+from gateway.core.types import JsonObject
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.lifecycle import Lifecycle
@@ -21,7 +22,7 @@ from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
 from gateway.wire import chat
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Encode, Select, encode_page, row_object, told_turn
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Select, encode_page, row_object, told_turn
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
@@ -112,14 +113,12 @@ class Server:
     async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
         session = self.sessions.get(request.match_info["sid"])
-        encode = partial(row_object, session.of_rows(), fates(session.ledger))
-        return await _written(request, _page(request, session, PAGE_ROWS, Rows, encode))
+        return await _written(request, session, PAGE_ROWS, Rows, partial(row_object, session.of_rows()))
 
     async def turns(self, request: web.Request) -> web.StreamResponse:
         """The session's turns, oldest first."""
         session = self.sessions.get(request.match_info["sid"])
-        encode = partial(told_turn, fates(session.ledger))
-        return await _written(request, _page(request, session, PAGE_TURNS, list, encode))
+        return await _written(request, session, PAGE_TURNS, list, told_turn)
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -169,16 +168,24 @@ async def _last_word(request: web.Request, refusal: web.Response) -> web.Respons
     return refusal
 
 
-def _page(request: web.Request, session: Session, size: int, select: Select[T], encode: Encode[T]) -> Iterator[bytes]:
-    return encode_page(session.ledger.turns, request.query.get("cursor"), size, select, encode)
-
-
-async def _written(request: web.Request, page: Iterator[bytes]) -> web.StreamResponse:
-    """Answer with `page`, which is made piece by piece and in a thread: one row of a long context takes a second."""
+async def _written(
+    request: web.Request, session: Session, size: int, select: Select[T], encode: Callable[[Fates, T], JsonObject]
+) -> web.StreamResponse:
+    """Answer with a page, which is made piece by piece and in a thread: one row of a long context takes a second."""
+    lately = cache(lambda: fates(session.ledger))
+    page = encode_page(
+        session.ledger.turns, request.query.get("cursor"), size, select, lambda item: encode(lately(), item)
+    )
     response = web.StreamResponse()
     response.content_type = "application/json"
     await response.prepare(request)
-    while (piece := await asyncio.to_thread(next, page, None)) is not None:
-        await response.write(piece)
-    await response.write_eof()
+    try:
+        while (piece := await asyncio.to_thread(next, page, None)) is not None:
+            await response.write(piece)
+        await response.write_eof()
+    except Exception as error:
+        if not isinstance(error, ConnectionError):  # that is only a client that has left
+            log.exception("an export failed halfway", path=request.path)
+        if request.transport is not None:
+            request.transport.abort()  # what was sent is no answer, and must not look like one
     return response

@@ -95,7 +95,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
             but for aborted turns.
     """
     request = call.request
-    translator = deps.renderers.get(request.template_kwargs)
+    translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
@@ -133,7 +133,8 @@ def _choices(call: TurnCall) -> list[Choice]:
 
 def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
     """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
-    if prompt.base is None and translator.thinking_retention and any(m.reasoning for m in pending.history()):
+    reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
+    if prompt.base is None and translator.thinking_retention and any(reasoned):
         return "template"
     return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
 

@@ -10,12 +10,15 @@ import orjson
 from gateway.core.fate import Fates
 from gateway.core.segments import Row
 from gateway.core.turn import Turn
+from gateway.core.types import JsonObject
 from gateway.errors import BadRequest
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 PAGE_TURNS, PAGE_ROWS = 500, 20
+_PIECE_BYTES = 65_536
+"""What is sent at once, and at least a row."""
 
 
 class Items(Protocol[T_co]):
@@ -26,13 +29,15 @@ class Items(Protocol[T_co]):
 
 
 Select = Callable[[Sequence[Turn]], Items[T]]
-Encode = Callable[[T], dict[str, object]]
+Encode = Callable[[T], JsonObject]
 
 
 def encode_page(
     turns: Sequence[Turn], cursor: str | None, size: int, select: Select[T], encode: Encode[T]
 ) -> Iterator[bytes]:
-    """One page of what `select` makes of the turns, item by item: ``{"data": […], "next": cursor or null}``.
+    """One page of what `select` makes of the turns, in pieces: ``{"data": […], "next": cursor or null}``.
+
+    All the work is done as the pieces are asked for, and no two large items are held at once.
 
     All pages that one `next` leads to are of the turns that there were at the first, so that a session which
     goes on meanwhile loses and doubles nothing.
@@ -44,16 +49,19 @@ def encode_page(
     if known is None:
         raise BadRequest("cursor must be the `next` of an earlier page", param="cursor")
     count, start = map(int, known.groups())
-    return _page(select(turns[:count]), count, start, start + size, encode)
+    return _page(turns[:count], start, start + size, select, encode)
 
 
-def _page(items: Items[T], count: int, start: int, end: int, encode: Encode[T]) -> Iterator[bytes]:
-    opening = b'{"data":['
+def _page(turns: Sequence[Turn], start: int, end: int, select: Select[T], encode: Encode[T]) -> Iterator[bytes]:
+    items = select(turns)
+    written = bytearray(b'{"data":[')
     for index in range(start, min(end, len(items))):
-        yield opening + orjson.dumps(encode(items[index]))
-        opening = b","
-    following = f"{count}.{end}" if end < len(items) else None
-    yield (opening if opening != b"," else b"") + b'],"next":' + orjson.dumps(following) + b"}"
+        written += b"," * (index > start) + orjson.dumps(encode(items[index]))
+        if len(written) >= _PIECE_BYTES:
+            yield bytes(written)
+            written.clear()
+    following = f"{len(turns)}.{end}" if end < len(items) else None
+    yield bytes(written) + b'],"next":' + orjson.dumps(following) + b"}"
 
 
 def turn_object(turn: Turn) -> dict[str, object]:

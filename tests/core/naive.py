@@ -68,18 +68,19 @@ def leading(asked: Sequence[Said]) -> int:
 
 
 def find(samples: Sequence[Sample], asked: Sequence[Said], above: Above) -> Found:
-    """Try every sample: the longest path that fits wins, then the fewest differences, then the latest."""
+    """Try every sample: the longest path that fits wins, then the least doubt, the fewest differences, the latest."""
     rest = asked[leading(asked) :]
-    fits: list[tuple[int, int, int, Counter[str]]] = []
+    fits: list[tuple[int, bool, int, int, Counter[str]]] = []
     for position, sample in enumerate(samples):
         if sample.complete and len(sample.path) <= len(rest) and same_lineage(sample, asked, above):
             kinds = rewritten_path(sample.path, rest)
             if kinds is not None:
-                fits.append((len(sample.path), -len(kinds), position, kinds))
+                fits.append((len(sample.path), "tool_call_id_missing" not in kinds, -len(kinds), position, kinds))
     if not fits:
         return Found(None, tuple(asked), Counter())
-    length, fewest, position, kinds = max(fits, key=lambda fit: fit[:3])
-    if sum(fit[:2] == (length, fewest) for fit in fits) > 1:
+    length, *best, position, kinds = max(fits, key=lambda fit: fit[:4])
+    rivals = [fit for fit in fits if fit[0] == length and fit[3] != position]
+    if any([*rival[1:3]] == best or rival[4].keys() - {"reasoning_dropped"} <= kinds.keys() for rival in rivals):
         kinds["ambiguous_sibling"] += 1
     return Found(samples[position], tuple(rest[length:]), kinds)
 

@@ -1,6 +1,7 @@
 """Which replayed messages are ours, and which are rewrites."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from gateway.core.canon import (
     canonical_json,
     extend_digest,
     gist,
+    identity,
     root_of,
     same_arguments,
     split_system,
@@ -96,7 +98,12 @@ def test_a_true_rewrite_never_matches(recorded, replayed):
         ("role_content", like(CALLS, content="Let me run it."), {"content_whitespace"}),
         ("role_content", like(CALLS, reasoning="Other."), {"reasoning_ignored"}),
         ("role_content", like(CALLS, tool_calls=()), {"calls_ignored"}),
-        ("role_content", like(CALLS, tool_calls=call(arguments="{}"), reasoning=None), ALL_IGNORED),
+        ("role_content", like(CALLS, tool_calls=call(arguments="{}"), reasoning="Other."), ALL_IGNORED),
+        (
+            "role_content",
+            like(CALLS, tool_calls=call(id=""), reasoning=None),
+            {"tool_call_id_missing", "reasoning_dropped"},
+        ),
         ("role_content", like(CALLS, content=""), None),
     ],
 )
@@ -183,6 +190,24 @@ def test_the_gist_of_an_answer_survives_what_clients_do_to_it():
     assert gist(CALLS) == gist(like(CALLS, content="Let me run it.", reasoning=None, tool_calls=respelt))
     assert gist(CALLS) != gist(like(CALLS, tool_calls=call(arguments="{}")))
     assert gist(CALLS) != gist(TEXT)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Message("user", "b"),
+        Message("tool", "a"),
+        Message("user", "a", tool_call_id="x"),
+        Message("assistant", "a"),
+        Message("assistant", "a", reasoning="x"),
+        Message("assistant", "a", tool_calls=call(id="1")),
+        Message("assistant", "a", tool_calls=call(id="2")),
+    ],
+)
+def test_messages_are_told_apart_by_all_that_they_say(other):
+    """A name is not said: clients add and drop it at will."""
+    assert identity(other) != identity(Message("user", "a"))
+    assert identity(other) == identity(replace(other, name="n"))
 
 
 def test_a_root_is_what_stands_above_the_messages():

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.core.fate import Fate, fates
+from gateway.core.types import TurnRequest
 from tests.core.toy import Talk, assistant, user
 
 TOOLS = ({"type": "function", "function": {"name": "ls"}},)
@@ -31,6 +32,17 @@ def test_a_sibling_that_was_not_built_on_is_dropped():
     talk.take(user("a"), siblings[1].message, user("b"))
 
     assert [0, 2] == dropped(talk)
+
+
+def test_siblings_that_were_asked_for_at_once_are_siblings():
+    """Whether or not one of them was recorded before the other was asked for."""
+    talk = Talk()
+    pending = [talk.ledger.prepare(TurnRequest((user("a"),), model="m")) for _ in range(2)]
+    one, two = (talk.finish(each) for each in pending)
+    talk.take(user("a"), two.message, user("b"))
+
+    assert one.asked is two.asked
+    assert [0] == dropped(talk)
 
 
 def test_an_answer_that_vanished_from_the_history_is_dropped():
@@ -73,12 +85,11 @@ def test_two_branches_that_both_go_on_drop_nothing():
 
 
 @pytest.mark.parametrize("delivered", [None, True, False])
-def test_a_fate_tells_the_latest_word_on_the_delivery(delivered):
-    """Nothing is known until something was said."""
+def test_a_fate_tells_what_is_known_of_the_delivery(delivered):
+    """Nothing until something was said."""
     talk = Talk()
     turn = talk.take(user("a"))
     if delivered is not None:
-        talk.ledger.note_delivery(turn, delivered=not delivered)
         talk.ledger.note_delivery(turn, delivered=delivered)
 
     assert Fate(delivered, False) == fates(talk.ledger)(turn)

@@ -6,7 +6,9 @@ import pytest
 
 from gateway.core.canon import Difference
 from gateway.core.ledger import Known
+from gateway.core.matching import Match
 from gateway.core.prompt import build_prompt
+from gateway.core.reason import Reason
 from gateway.core.rope import rope
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
@@ -36,6 +38,7 @@ def test_two_calls_prepared_at_once_become_siblings():
     right = talk.take(user("a"), first.message, user("b"))
 
     assert left.parent is right.parent is first
+    assert [user("a"), first.message, user("b"), right.message] == talk.ledger.history(right)
     assert left.prompt_ids() == right.prompt_ids()
 
 
@@ -103,8 +106,8 @@ def test_the_latest_of_equal_answers_is_the_one_recorded_last():
     talk.take(user("a"), assistant("same"), user("b"), answer=assistant("next"))
     pending = talk.ledger.prepare(TurnRequest((user("a"), assistant("same"), user("b")), model="m"))
     late = seal(
-        replace(pending, parent=first, asked=first.node.below([user("b")])),
-        pending.rendered([1] * 99, None),
+        replace(pending, match=Match(first.node, first, 2)),
+        pending.rendered([1] * 99, Reason.FIRST_TURN),
         first,
         answer=assistant("next"),
     )
@@ -210,13 +213,13 @@ def history(talk, *texts):
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
 
-def test_the_latest_word_on_a_delivery_counts():
-    """An answer that was lost may be replayed."""
+def test_what_has_arrived_once_has_arrived():
+    """An answer that was lost may be replayed; the old socket's end says nothing then."""
     talk = Talk()
     turn = talk.take(user("a"))
     assert talk.ledger.was_delivered(turn) is None
-    for delivered in (False, True):
-        talk.ledger.note_delivery(turn, delivered=delivered)
+    for told, delivered in ((False, False), (True, True), (False, True)):
+        talk.ledger.note_delivery(turn, delivered=told)
         assert talk.ledger.was_delivered(turn) is delivered
 
 
@@ -249,7 +252,7 @@ def test_one_prompt_of_equal_lineages_is_kept_once():
     one = talk.take(Message("system", "long " * 99), user("a"))
     two = talk.take(Message("system", "long " * 99), user("b"))
 
-    assert one.root is two.root
+    assert one.root.system is two.root.system
 
 
 @pytest.mark.parametrize(
@@ -281,6 +284,29 @@ def test_why_a_prefix_broke_is_told(change, options, reason):
     turn = talk.take(*change(messages), **options)
 
     assert (turn.how, turn.reason) == ("rendered", reason)
+
+
+@pytest.mark.parametrize("change", [0, 1, 2])
+def test_a_change_before_our_answer_is_an_edit_whoever_said_what_changed(change):
+    """An example, its answer, or the question itself."""
+    talk = Talk()
+    asked = [user("example"), assistant("shown"), user("a")]
+    answer = talk.take(*asked).message
+    asked[change] = replace(asked[change], content="changed")
+
+    assert talk.take(*asked, answer, user("b")).reason == "history_edited"
+
+
+def test_a_window_that_slides_is_known_for_one_though_others_answered_alike():
+    """Agents answer `ok`, and call the same tools, again and again."""
+    talk = Talk()
+    messages = [SYSTEM]
+    for text in ("a", "b", "c"):
+        messages.append(user(text))
+        messages.append(talk.take(*messages, answer=assistant("ok")).message)
+    talk.take(SYSTEM, user("another task"), answer=assistant("ok"))
+
+    assert talk.take(SYSTEM, *messages[3:], user("d")).reason == "history_shortened"
 
 
 def test_few_shot_answers_in_a_first_request_are_no_break():

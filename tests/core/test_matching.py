@@ -17,7 +17,7 @@ def match(talk, *messages, anywhere=False, policy="canonical"):
     """What is found of a history, of the toy's usual lineage or of any."""
     root = None if anywhere else root_of(TurnRequest(messages, model="m"))
     order = {turn: number for number, turn in enumerate(talk.ledger.turns)}
-    return find(talk.ledger._origin, messages, root, policy, order)
+    return find(talk.ledger._tree, messages, root, policy, order)
 
 
 def test_the_deepest_answer_of_ours_is_found():
@@ -28,8 +28,30 @@ def test_the_deepest_answer_of_ours_is_found():
     found = match(talk, user("a"), first.message, user("b"), second.message, user("c"), assistant("theirs"))
 
     assert (found.turn, found.length) == (second, 4)
-    assert [second, first] == found.turns()
+    assert [(second, 4), (first, 2)] == [(turn, at.length) for turn, at in found.way()]
     assert found.differences() == {}
+
+
+def test_our_answers_are_recorded_as_they_were_given():
+    """Whatever the client made of them; what others said is as the request has it."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("x ", reasoning="hm"))
+    messages = [user("a"), assistant("x"), user("b"), assistant("theirs")]
+
+    assert [user("a"), first.message, *messages[2:]] == match(talk, *messages).recorded(messages)
+
+
+def test_a_history_parts_where_somebody_said_something_else():
+    """Inside of what was said in one go, and after a message that is known from elsewhere."""
+    talk = Talk()
+    turn = talk.take(user("a"), user("b"), user("c"))
+    other = talk.take(user("d"))
+
+    assert match(talk, user("a"), user("b"), user("c"), turn.message).turn is turn
+    for messages in ([user("a"), user("c"), turn.message], [user("a"), user("b"), user("d"), other.message]):
+        assert match(talk, *messages).turn is None
+    assert match(talk, user("d"), user("a"), other.message).turn is None
+    assert match(talk, user("d"), user("new"), other.message).turn is None
 
 
 @pytest.mark.parametrize("messages", [[], [user("x")], [assistant("answer 0")], [user("a"), assistant("x")]])
@@ -39,7 +61,7 @@ def test_nothing_is_found_where_nothing_is_known(messages):
     talk.take(user("a"))
     found = match(talk, *messages)
 
-    assert (found.turn, found.length, found.turns()) == (None, 0, [])
+    assert (found.turn, found.length, list(found.way())) == (None, 0, [])
 
 
 def test_differences_say_how_many_answers_and_tokens_they_concern():
@@ -112,6 +134,26 @@ def test_two_calls_that_said_the_same_at_once_are_both_found():
     found = [match(talks[0], user("a"), user("b"), turn.message).turn for turn in turns]
 
     assert turns == found
+
+
+def test_calls_tell_siblings_apart_even_where_they_are_ignored():
+    """What the client called is the one whose id came back, however its arguments are spelt."""
+    talk = Talk(Ledger("role_content"))
+    talk.take(user("a"), answer=assistant("", CALL))
+    talk.take(user("a"), answer=assistant("", ToolCall("call_2", "rm", "{}")))
+    found = match(talk, user("a"), assistant("", RESPELT), policy="role_content")
+
+    assert (found.turn, found.kinds) == (talk.ledger.turns[0], {"arguments_reserialised"})
+
+
+def test_an_answer_that_only_dropped_reasoning_tells_apart_may_be_meant_as_well():
+    """Most clients drop it always, so the exact one is a guess, and audited."""
+    talk = Talk()
+    exact = talk.take(user("a"), answer=assistant("4"))
+    talk.take(user("a"), answer=assistant("4", reasoning="let me add"))
+    found = match(talk, user("a"), assistant("4"))
+
+    assert (found.turn, found.kinds, found.ambiguous) == (exact, set(), True)
 
 
 def test_the_policy_is_the_callers():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.rope import Rope, difference, rope
+from gateway.core.rope import Rope, rope
 from gateway.core.types import token_ids
 
 FEW = st.lists(st.integers(0, 2), max_size=200)
@@ -22,15 +22,15 @@ def test_a_difference_is_the_ids_whatever_was_cut_and_put_in(ids, edits):
     run = rope(ids)
     for start, cut, put in edits:
         ids = [*ids[:start], *put, *ids[start + cut :]]
-        run = difference(run, ids)
+        run = rope(ids, like=run)
         assert (ids, len(ids)) == (run.ids().tolist(), run.length)
     assert [*ids, 7, 8, 9] == run.extended(token_ids([7]), token_ids([8, 9])).ids().tolist()
 
 
 def test_a_slice_of_a_slice_is_found_through_all_that_lies_between():
     """Also where a slice takes a part of what its base keeps itself, and leaves out the rest."""
-    middle = difference(rope(OLD), [*OLD[:400], *range(50), *OLD[600:]])
-    last = difference(middle, [*OLD[100:400], *range(40), 5, *OLD[800:]])
+    middle = rope([*OLD[:400], *range(50), *OLD[600:]], like=rope(OLD))
+    last = rope([*OLD[100:400], *range(40), 5, *OLD[800:]], like=middle)
 
     assert [*OLD[100:400], *range(40), 5, *OLD[800:]] == last.ids().tolist()
     assert [*OLD[100:400], *range(40), 5, *OLD[800:], 9] == last.extended(token_ids([9])).ids().tolist()
@@ -59,7 +59,7 @@ OLD = list(range(1000, 2000))
 )
 def test_what_was_there_before_is_not_kept_again(new, kept):
     """At the beginning, at the end, between, in another order; what is all new repeats nothing."""
-    run = difference(rope(OLD), new)
+    run = rope(new, like=rope(OLD))
 
     assert new == run.ids().tolist()
     assert kept == own(run)
@@ -71,12 +71,33 @@ def test_ids_are_only_found_where_ids_begin():
     mixed = token_ids()
     mixed.frombytes(b"\0" + token_ids(shifted).tobytes()[:-4] + b"\0\0\0")
 
-    assert list(mixed) == difference(rope(shifted), list(mixed)).ids().tolist()
+    assert list(mixed) == rope(list(mixed), like=rope(shifted)).ids().tolist()
 
 
-def test_looking_for_what_repeats_ends():
-    """Ids that are all new cost no more than a bounded number of searches, and what repeats after that is kept."""
-    new = [*range(10**6, 10**6 + 64 * 32), *OLD]
+@pytest.mark.parametrize("length", [2000, 2500, 5000, 40_000])
+def test_what_repeats_after_much_that_is_new_is_found(length):
+    """However long the new part is; at both of its ends."""
+    new = [*OLD[:100], *range(10**6, 10**6 + length), *OLD[200:], *range(50)]
 
-    assert new == difference(rope(OLD), new).ids().tolist()
-    assert len(new) == own(difference(rope(OLD), new))
+    run = rope(new, like=rope(OLD))
+    assert new == run.ids().tolist()
+    assert length + 50 == own(run)
+
+
+def test_what_is_left_out_in_many_places_is_not_kept_again():
+    """As when a template strips the reasoning of two hundred answers."""
+    old = list(range(48_000))
+    new = [i for start in range(0, 48_000, 240) for i in old[start + 60 : start + 240]]
+
+    run = rope(new, like=rope(old))
+    assert new == run.ids().tolist()
+    assert 0 == own(run)
+
+
+@pytest.mark.parametrize("odd", [0xD800, 0xDFFF, 0xFFFF, 0x10000, 0x10FFFF, 0x110000, 2**32 - 1])
+def test_every_id_can_be_stored(odd):
+    """Also those that are no characters, and those that are too large to be one: these are found, or kept."""
+    new = [*OLD, odd, *OLD]
+
+    assert new == rope(new, like=rope([*OLD, odd])).ids().tolist()
+    assert own(rope(new, like=rope([*OLD, odd]))) == (0 if odd <= 0x10FFFF else len(new))

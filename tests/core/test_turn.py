@@ -1,13 +1,12 @@
 """A turn stores what it added, and can tell the whole."""
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import pytest
 
 from gateway.core.turn import Turn
-from gateway.core.turn import said as said_by
-from gateway.core.types import FinishReason, Message, ToolCall
-from tests.core.toy import Talk, assistant, said, user
+from gateway.core.types import FinishReason
+from tests.core.toy import Talk, said, user
 
 
 def chain(*flaws: bool) -> tuple[Talk, list]:
@@ -16,7 +15,7 @@ def chain(*flaws: bool) -> tuple[Talk, list]:
     turns = [talk.take(user("a"))]
     for declines in flaws:
         talk.renderer.declines = declines
-        turns.append(talk.take(*turns[-1].node.path(), user("b")))
+        turns.append(talk.take(*talk.ledger.history(turns[-1]), user("b")))
     return talk, turns
 
 
@@ -48,42 +47,23 @@ def test_a_segment_begins_at_the_last_full_render():
     assert fourth.prompt_ids()[: third.prompt_length] == third.prompt_ids()
 
 
-def test_what_is_new_in_a_turn_is_what_was_said_since_its_parents_answer():
-    """Or everything but the leading system messages, where it has no parent."""
+def test_a_turn_in_a_log_says_nothing_of_what_was_said():
+    """However long the chain behind it."""
+    _, turns = chain(False, True)
+
+    assert "<Turn t2 rendered complete>" == repr(turns[-1])
+
+
+def test_a_turn_stands_below_those_that_its_history_leads_through():
+    """And below itself, and not below others."""
     talk = Talk()
-    first = talk.take(Message("system", "s"), user("a"), user("b"))
-    second = talk.take(Message("system", "s"), user("a"), user("b"), first.message, user("c"))
+    first = talk.take(user("a"))
+    second = talk.take(user("a"), first.message, user("b"))
+    other = talk.take(user("c"))
 
-    assert [user("a"), user("b")] == first.new_messages()
-    assert [user("c")] == second.new_messages()
-    assert [first, second] == second.branch()
-
-
-def test_histories_that_begin_alike_share_their_messages():
-    """Whatever stands above them."""
-    talk = Talk()
-    one = talk.take(user("a"), user("b"))
-    two = talk.take(user("a"), user("b"), user("c"), model="n")
-
-    assert two.asked.parent is one.asked
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        user("b"),
-        Message("tool", "a"),
-        Message("user", "a", tool_call_id="x"),
-        assistant("a"),
-        assistant("a", reasoning="x"),
-        assistant("a", ToolCall("1", "ls", "{}")),
-        assistant("a", ToolCall("2", "ls", "{}")),
-    ],
-)
-def test_messages_are_told_apart_by_all_that_they_say(other):
-    """A name is not said: clients add and drop it at will."""
-    assert said_by(other) != said_by(user("a"))
-    assert said_by(other) == said_by(replace(other, name="n"))
+    assert second.asked.is_below(first.node)
+    assert first.node.is_below(first.node)
+    assert not other.node.is_below(first.node)
 
 
 def test_how_a_prompt_was_built_follows_from_its_base():

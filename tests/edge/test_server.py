@@ -5,6 +5,7 @@ import gzip
 
 import orjson
 import pytest
+from aiohttp import ClientPayloadError
 
 from gateway.sim.server import ENGINE
 from tests.edge.house import HELLO, House, Json, OpenHouse, Words
@@ -492,3 +493,16 @@ async def test_what_the_engine_refuses_is_relayed_without_what_it_echoes(house: 
     assert answer.error["code"] == "engine_refused"
     assert "another" in answer.error["message"]
     assert await house.turns("s") == []
+
+
+async def test_an_export_that_fails_halfway_does_not_look_like_one(
+    house: House, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection breaks, so that nobody takes a part for the whole; the next request is served."""
+    await house.ask("s", HELLO, words.said("Hi."))
+    monkeypatch.setattr("gateway.edge.server.told_turn", lambda _fates, _turn: {"not": object()})
+    with pytest.raises(ClientPayloadError):
+        await house.turns("s")
+    monkeypatch.undo()
+
+    assert len(await house.turns("s")) == 1

@@ -66,6 +66,15 @@ def test_rows_stay_what_they_were_while_their_session_goes_on():
     assert second["next"] is None
 
 
+def test_a_page_of_large_items_comes_in_pieces():
+    """So that no more than one of them is held at a time; together they are the page."""
+    turns = [turn(name) for name in "123"]
+    pieces = list(encode_page(turns, None, 3, list, lambda item: {"item": item.id * 70_000}))
+
+    assert 4 == len(pieces)
+    assert ["1" * 70_000, "2" * 70_000, "3" * 70_000] == [entry["item"] for entry in read(pieces)["data"]]
+
+
 def test_a_cursor_at_the_end_is_an_empty_page():
     """Nothing is there yet."""
     assert {"data": [], "next": None} == page([1, 2], "2.2")

@@ -5,7 +5,7 @@ from typing import Any
 from gateway.core.canon import Root
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
-from gateway.core.turn import Node, Turn
+from gateway.core.turn import Turn, answer_node
 from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, VersionSpan, float32s, token_ids
 
 
@@ -27,6 +27,5 @@ def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = Non
         "origin": Origin("http://engine-0:8000", 0),
         "labels": Labels(),
     }
-    asked = Node(base.node if base else Node(None, Message("system")), Message("user", "hello"))
-    node = Node(asked, answer or Message("assistant", "hi"))
-    return Turn(id=turn_id, parent=base, base=base, node=node, **{**values, **fields})
+    said = answer or Message("assistant", "hi")
+    return Turn(id=turn_id, parent=base, base=base, message=said, node=answer_node(), **{**values, **fields})
