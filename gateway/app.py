@@ -47,7 +47,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
-    sessions = Sessions(policy=settings.matching, budget=budget, ttl_s=settings.session_ttl_s)
+    sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
     tasks = WaitedTasks(settings.disconnect_grace_s)
@@ -55,6 +55,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     calls = Calls(deps, sessions, tasks, retries, noise=noise, tag_headers=settings.tag_header)
     server = Server(deps, keys, sessions, calls)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
+    app.on_response_prepare.append(server.sign)
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))

@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     """Sampled tokens in one session; no bound where not given."""
     max_turns: int | None = Field(default=None, ge=1)
     """Turns of one session; no bound where not given."""
-    session_ttl_s: float = Field(default=86_400.0, ge=0)
+    tombstone_ttl_s: float = Field(default=86_400.0, ge=0)
     """How long the id of a deleted session is refused."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""

@@ -42,7 +42,7 @@ class Budget:
         """
         if self.max_turns is not None and spent.turns + in_flight + n > self.max_turns:
             taken = f"{spent.turns} are taken, {in_flight} in flight"
-            raise TooManyRequests(f"the session's budget of {self.max_turns} turns is used up: {taken}, {n} asked for")
+            raise _too_many(f"{self.max_turns} turns", self.max_turns - spent.turns - in_flight, taken, n)
         self._completion_room(spent, n)
 
     def window(self, model_tokens: int) -> int:
@@ -69,9 +69,16 @@ class Budget:
             return None
         room = (self.max_completion_tokens - spent.completion_tokens) // n
         if room < 1:
-            used = f"{spent.completion_tokens} of {self.max_completion_tokens}"
-            raise TooManyRequests(f"the session's budget of completion tokens is used up: {used}, for {n} more answers")
+            left = self.max_completion_tokens - spent.completion_tokens
+            used = f"{spent.completion_tokens} of {self.max_completion_tokens} are taken"
+            raise _too_many("completion tokens", left, used, n)
         return room
+
+
+def _too_many(what: str, left: int, taken: str, n: int) -> TooManyRequests:
+    if left <= 0:
+        return TooManyRequests(f"the session's budget of {what} is used up: {taken}")
+    return TooManyRequests(f"the session's budget of {what} does not suffice for n={n} answers: {taken}, {left} left")
 
 
 def _first(given: int | None, default: int | None) -> int | None:

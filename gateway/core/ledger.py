@@ -16,6 +16,7 @@ may be built in another thread meanwhile.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import NamedTuple
 
 from gateway.core import matching
 from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of, split_system
@@ -29,6 +30,17 @@ from gateway.errors import LedgerError
 
 _TURNS_ASKED = 8
 """How many turns that answered alike are asked whether a history is what is left of theirs."""
+
+
+class Known(NamedTuple):
+    """How well a session knows a history; the greater of two knows it better."""
+
+    messages: int = 0
+    """Up to our last answer in it, without the leading system messages; with none, it is not known at all."""
+    calls: int = 0
+    """Calls of our answers on the way there that came back under our ids."""
+    lineage: bool = False
+    """Whether what stands above it, tools and system messages, was seen here before."""
 
 
 class Ledger:
@@ -62,16 +74,12 @@ class Ledger:
         """What is known of a turn's delivery; ``None`` when nothing is yet."""
         return self._delivered.get(turn)
 
-    def known_turns(self, messages: Messages) -> tuple[int, int]:
-        """How well a history is known here, whatever stands above it.
-
-        Two numbers, each the more the better: the messages up to our last answer in it, and the calls of our
-        answers on the way there that came back under our ids.
-        """
+    def known_turns(self, messages: Messages, root: Root) -> Known:
+        """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
         match = matching.find(self._tree, split_system(messages)[1], None, self._policy, self._order)
         ours = {call.id for turn, _ in match.way() for call in turn.message.tool_calls}
         returned = {call.id for message in messages for call in message.tool_calls}
-        return match.length, len(ours & returned)
+        return Known(match.length, len(ours & returned), match.turn is not None and root in self._latest)
 
     def history(self, turn: Turn) -> list[Message]:
         """The messages up to and with a committed turn's answer, without the leading system messages."""

@@ -1,45 +1,67 @@
 """Which anonymous session may a history belong to?
 
 A client that names no session sends its whole history with each request, and that history holds answers of
-ours. Every recorded turn is entered under what was said around it: a digest of the messages in its prompt
-without the leading system messages, which clients swap, and without the assistant's, which they rewrite; and
-once more under that digest and the answer's gist, so that many sessions with one beginning are told apart.
+ours. Every recorded turn is entered under what tells its answer from others:
+
+- the ids of its tool calls, which nobody else has and every client returns;
+- without calls, all that was said until then and the answer's gist, with and without what stood above;
+- what others said until then, for answers that come back rewritten.
+
 A request walks its messages once and looks up each answer in it. Whether a session really knows the history
 is for its ledger to say: here are the candidates only.
 
 Mutable state: the attributes of `Prefixes`, written by `enter` and `leave` only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
-from gateway.core.canon import EMPTY, extend_digest, gist, split_system
+from gateway.core.canon import EMPTY, Root, extend_digest, gist, split_system
 from gateway.core.types import Message, Messages
 
-_MOST_CANDIDATES = 32
-"""Sessions named for one history, so that a request costs no more for their number."""
+_MOST_ALIKE = 32
+"""Sessions named for one key, and for all rewritten answers together: no request costs more for their number."""
+
+Key = str | bytes | tuple[bytes, Root]
+"""A call's id; a digest; a digest and what stands above it."""
+
+
+class Place(NamedTuple):
+    """Where an answer stands in a history, the leading system messages left out."""
+
+    length: int
+    """How many messages it ends."""
+    answer: Message
+    others: bytes
+    """Digest of what others said before."""
+    whole: bytes
+    """Digest of all that was said before: the text of answers without the white space around it."""
+
+    def gist(self) -> bytes:
+        """The digest of all that was said until here, this answer's calls included."""
+        return self.whole + gist(self.answer)
 
 
 class Prefixes:
     """The prefixes that anonymous sessions know."""
 
     def __init__(self) -> None:
-        self._sessions: dict[bytes, dict[str, None]] = {}
+        self._sessions: dict[Key, dict[str, None]] = {}
         # Ids of sessions by key; the latest last.
-        self._keys: dict[str, set[bytes]] = {}
+        self._keys: dict[str, set[Key]] = {}
 
-    def enter(self, session_id: str, prompt: Messages, answer: Message) -> None:
-        """Note that `session_id` has given `answer` to `prompt`."""
-        _, rest = split_system(prompt)
-        digest = EMPTY
-        for message in rest:
-            if message.role != "assistant":
-                digest = extend_digest(digest, message)
-        for key in (digest, digest + gist(answer)):
-            known = self._sessions.setdefault(key, {})
-            known.pop(session_id, None)
-            known[session_id] = None
-            self._keys.setdefault(session_id, set()).add(key)
+    def enter(self, session_id: str, prompt: Messages, answers: Sequence[Message], root: Root) -> None:
+        """Note that `session_id` has given `answers`, each of them to `prompt` below `root`."""
+        last = places([*prompt, Message("assistant")])[-1]
+        for answer in answers:
+            known = last._replace(answer=answer).gist()
+            keys: list[Key] = [last.others, known, (known, root), *(call.id for call in answer.tool_calls)]
+            for key in keys:
+                sessions = self._sessions.setdefault(key, {})
+                sessions.pop(session_id, None)
+                sessions[session_id] = None
+                self._keys.setdefault(session_id, set()).add(key)
 
     def leave(self, session_id: str) -> None:
         """Forget a session."""
@@ -48,33 +70,44 @@ class Prefixes:
             if not self._sessions[key]:
                 del self._sessions[key]
 
-    def candidates(self, messages: Messages) -> Iterator[tuple[str, int]]:
-        """Sessions that may know a part of `messages`, with how many of them, after the leading system ones.
+    def exact(self, asked: list[Place], root: Root) -> Iterator[tuple[str, int]]:
+        """Sessions that gave an answer at one of these places, with how many messages they may know for it.
 
-        Those that may know most come first; among equals those whose answer has the same gist, then the
-        latest. Their number is bounded.
+        Those that may know most come first; among equals those of this very lineage, then the latest.
         """
-        return islice(self._candidates(messages), _MOST_CANDIDATES)
-
-    def _candidates(self, messages: Messages) -> Iterator[tuple[str, int]]:
         named: set[str] = set()
-        for length, digest, answer in reversed(_answers(messages)):
-            if digest not in self._sessions:
-                continue
-            for key in (digest + gist(answer), digest):
-                for session_id in reversed(self._sessions.get(key, {})):
-                    if session_id not in named:
-                        named.add(session_id)
-                        yield session_id, length
+        for place in reversed(asked):
+            keys: list[Key] = [call.id for call in place.answer.tool_calls if call.id in self._sessions]
+            if not keys and place.others in self._sessions:
+                known = place.gist()
+                keys = [(known, root), known]
+            yield from self._named(keys, place.length, named)
+
+    def likely(self, asked: list[Place]) -> Iterator[tuple[str, int]]:
+        """Sessions that were asked the same, in the same order; whether their answers are these is open."""
+        named: set[str] = set()
+        found = (each for place in reversed(asked) for each in self._named([place.others], place.length, named))
+        return islice(found, _MOST_ALIKE)
+
+    def _named(self, keys: list[Key], length: int, named: set[str]) -> Iterator[tuple[str, int]]:
+        """The latest sessions of each key that were not `named` before."""
+        for key in keys:
+            for session_id in islice(reversed(self._sessions.get(key, {})), _MOST_ALIKE):
+                if session_id not in named:
+                    named.add(session_id)
+                    yield session_id, length
 
 
-def _answers(messages: Messages) -> list[tuple[int, bytes, Message]]:
-    """The assistant messages: how many messages they end, and the digest of what others said before."""
+def places(messages: Messages) -> list[Place]:
+    """The places of the assistant messages."""
     _, rest = split_system(messages)
-    digest, answers = EMPTY, []
+    others, whole, found = EMPTY, EMPTY, []
     for length, message in enumerate(rest, 1):
+        said = message
         if message.role == "assistant":
-            answers.append((length, digest, message))
+            found.append(Place(length, message, others, whole))
+            said = Message("assistant", message.content.strip())
         else:
-            digest = extend_digest(digest, message)
-    return answers
+            others = extend_digest(others, message)
+        whole = extend_digest(whole, said)
+    return found

@@ -28,5 +28,7 @@ class Terms:
     budget: Budget = field(default_factory=Budget)
 
     def applied(self, asked: Sampling) -> Sampling:
-        """How a request samples in this session."""
-        return replace(asked, **said(self.sampling) | said(asked) | said(self.forced))
+        """How a request samples in this session. A forced `min_tokens` raises a limit that would not let it be."""
+        governed = replace(asked, **said(self.sampling) | said(asked) | said(self.forced))
+        most, least = governed.max_tokens, self.forced.min_tokens
+        return governed if most is None or least is None else replace(governed, max_tokens=max(most, least))

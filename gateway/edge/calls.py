@@ -13,12 +13,14 @@ from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.labels import labels_of
+from gateway.edge.request_id import request_id_of
 from gateway.edge.retries import Retries, Taken, digest_of, sending_of
-from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.sessions import Sessions
 from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.edge.turn import Deps, TurnCall, take_turn
 from gateway.wire.dialect import Dialect
 from gateway.wire.noise import Noise
+from gateway.wire.session_id import checked_session_id
 
 _LARGE_BODY_BYTES = 1 << 20
 """From here on, decoding would hold up everybody else for tens of milliseconds."""
@@ -56,12 +58,11 @@ class Calls:
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         scope = checked_session_id(named) if named else None
         asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
-        request_id = request.headers.get("X-Request-Id", "")[:128] or _new_id("req")
-        headers = {"x-request-id": request_id}
+        headers: dict[str, str] = {}
         sending = sending_of(scope, digest, request.headers)
         task = self.retries.find(sending)
         if task is None:
-            task = self._begin(asked, scope, request_id)
+            task = self._begin(asked, scope, request_id_of(request))
             self.retries.add(sending, task)
         else:
             headers["x-gateway-replayed"] = "true"
@@ -70,7 +71,7 @@ class Calls:
         return await _answer(request, task, encode, headers)
 
     def _begin(self, asked: TurnRequest, named: str | None, request_id: str) -> WaitedTask[Taken]:
-        session_id = named or self._sessions.found(asked.messages) or _new_id("s")
+        session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
         call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named)
         return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed)
@@ -80,8 +81,7 @@ class Calls:
         with self._sessions.entered(call) as session:
             call.request = session.governed(call.request)
             turns = await take_turn(call, session, self._deps)
-            for turn in turns:
-                self._sessions.note(session, call.request.messages, turn.message)
+            self._sessions.note(session, call.request.messages, turns)
             return Taken(session, turns)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from multidict import CIMultiDictProxy
 
@@ -20,17 +21,16 @@ def labels_of(headers: CIMultiDictProxy[str], tag_headers: Sequence[str]) -> Lab
     """The labels in `headers`: each of `tag_headers` (lower case) under its name, and what x-gateway-… say.
 
     A tag said in x-gateway-tag comes before a header of that name; of equal names the last wins. Empty headers
-    say nothing.
+    say nothing. `tag_headers` were not written for us: what does not fit is cut, and no call fails for them.
 
     Raises:
-        BadRequest: a header is ill, and named.
+        BadRequest: an x-gateway-… header is ill, and named.
     """
-    known = {name: ", ".join(headers.getall(name)) for name in tag_headers if name in headers}
-    for name, value in known.items():
-        _check_value(name, value)
-    tags = {name: value for name, value in known.items() if value} | dict(_tags(headers.getall(TAG, ())))
-    if len(tags) > _MAX_TAGS:
-        raise _ill(TAG, f"must not bring the turn to more than {_MAX_TAGS} tags")
+    said = dict(_tags(headers.getall(TAG, ())))
+    if len(said) > _MAX_TAGS:
+        raise _ill(TAG, f"must not hold more than {_MAX_TAGS} tags")
+    heard = {name: _fitted(", ".join(headers.getall(name, ()))) for name in tag_headers if name not in said}
+    tags = dict(islice(((name, value) for name, value in heard.items() if value), _MAX_TAGS - len(said))) | said
     word = ", ".join(headers.getall(TRAIN, ("true",)))
     train = _WORDS.get(word.strip().lower())
     if train is None:
@@ -45,13 +45,13 @@ def _tags(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue  # RFC 9110, section 5.6.1: a list may have empty items
         if not (equals and _NAME.fullmatch(name)):
             raise _ill(TAG, "must be name=value, with a name of at most 64 letters, digits and _ . : / -")
-        _check_value(TAG, value)
+        if len(value) > _MAX_VALUE_CHARS or not value.isprintable():
+            raise _ill(TAG, f"must be printable text of at most {_MAX_VALUE_CHARS} characters")
         yield name, value
 
 
-def _check_value(header: str, value: str) -> None:
-    if len(value) > _MAX_VALUE_CHARS or not value.isprintable():
-        raise _ill(header, f"must be printable text of at most {_MAX_VALUE_CHARS} characters")
+def _fitted(value: str) -> str:
+    return "".join(char if char.isprintable() else "\ufffd" for char in value[:_MAX_VALUE_CHARS])
 
 
 def _ill(header: str, what: str) -> BadRequest:

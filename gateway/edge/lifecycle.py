@@ -7,10 +7,11 @@ from aiohttp import web
 
 from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.retries import Retries
-from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.sessions import Sessions
 from gateway.edge.store import Store
 from gateway.edge.tasks import WaitedTasks
 from gateway.wire import sessions as wire
+from gateway.wire.session_id import checked_session_id
 
 _SID = "{sid:(?!.*/(?:v1/|(?:turns|trajectories|finish)$)).+}"
 """A session alone: paths of its parts, asked with the wrong method, are not sessions of a longer name."""
@@ -44,7 +45,7 @@ class Lifecycle:
         return json_answer(wire.encode_created(session_id, base_url), status=201)
 
     async def listing(self, request: web.Request) -> web.Response:
-        """The sessions, in the order in which they were made."""
+        """The sessions, in the order in which they came to exist."""
         return json_answer(wire.encode_sessions(*self._sessions.listing(wire.decode_page(request.query))))
 
     async def show(self, request: web.Request) -> web.Response:
@@ -55,18 +56,14 @@ class Lifecycle:
         """The end of a session, with its reward; repeated to change it."""
         body = await _body(request)
         session = self._sessions.get(request.match_info["sid"], even_in_first_call=True)
-        session.finish(wire.decode_finish(body, session.terms.metadata))
+        self._sessions.finish(session, wire.decode_finish(body, session.terms.metadata))
         return json_answer(wire.encode_session(session.state()))
 
     async def delete(self, request: web.Request) -> web.Response:
         """No session any more. It is deleted to the end even if the client does not wait for that."""
-        deletion = self._delete(request.match_info["sid"])
+        deletion = self._sessions.delete(request.match_info["sid"], self._store, self._retries.forget)
         await self._tasks.start(deletion, may_cancel=lambda: False).wait()
         return web.Response(status=204)
-
-    async def _delete(self, session_id: str) -> None:
-        await self._sessions.delete(session_id, self._store)
-        self._retries.forget(session_id)
 
 
 async def _body(request: web.Request) -> bytes:

@@ -16,6 +16,7 @@ from gateway.core.types import JsonObject
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.lifecycle import Lifecycle
+from gateway.edge.request_id import request_id_of
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
@@ -53,7 +54,8 @@ class Keys:
         if _same(shown, self.admin) or (agent_route and _same(shown, self.agent)):
             return
         if _same(shown, self.agent):
-            raise Forbidden("an agent's key does not open this route: use the --admin-key")
+            remedy = "use the --admin-key" if self.admin else "nothing does, until the gateway is given an --admin-key"
+            raise Forbidden(f"an agent's key does not open this route: {remedy}")
         raise Unauthorized("no valid key: send it as `Authorization: Bearer …` or `x-api-key`")
 
 
@@ -80,8 +82,9 @@ class Server:
             web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
             web.get("/v1/models", self.models),
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
-            web.get("/sessions/{sid:.+}/trajectories", self.trajectories),
-            web.get("/sessions/{sid:.+}/turns", self.turns),
+            # HEAD would be answered with the rows themselves, which are streamed.
+            web.get("/sessions/{sid:.+}/trajectories", self.trajectories, allow_head=False),
+            web.get("/sessions/{sid:.+}/turns", self.turns, allow_head=False),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 
@@ -122,8 +125,8 @@ class Server:
         """Check the key, and turn every failure into an answer of the dialect: so far, OpenAI's."""
         try:
             if request.path not in _OPEN_ROUTES:
-                resource = request.match_info.route.resource
-                self._keys.check(request, agent_route="/v1/" in (resource.canonical if resource else ""))
+                resource = request.match_info.route.resource  # none where there is no such route or method
+                self._keys.check(request, agent_route=resource is None or "/v1/" in resource.canonical)
             return await handler(request)
         except GatewayError as error:
             return self._refusal(error)
@@ -139,6 +142,10 @@ class Server:
         except Exception:
             log.exception("unexpected failure", path=request.path)
             return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
+
+    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Every answer carries its request's id, refusals and streams included."""
+        response.headers["x-request-id"] = request_id_of(request)
 
     def _refusal(self, error: GatewayError, *, allow: str | None = None) -> web.Response:
         self.deps.metrics.errors.labels(code=error.code).inc()

@@ -34,19 +34,13 @@ class Session:
     """One session: its ledger, its terms, and the engine rank that holds its prefix."""
 
     def __init__(
-        self,
-        session_id: str,
-        terms: Terms | None = None,
-        *,
-        policy: Policy = "canonical",
-        created_s: float = 0.0,
-        number: int = 0,
+        self, session_id: str, terms: Terms | None = None, *, policy: Policy = "canonical", created_s: float = 0.0
     ) -> None:
         self.id = session_id
         self.terms = terms or Terms()
         self.created_s = created_s
-        self.number = number
-        """Its place among all sessions, in the order in which they were made."""
+        self.number = 0
+        """Its place among all sessions, in the order in which they came to exist; 0 before."""
         self.ledger = Ledger(policy)
         self.pin: str | None = None
         """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
@@ -57,6 +51,8 @@ class Session:
         self.finished = False
         self.reward: float | None = None
         self.deleted = False
+        self.deletion = asyncio.Lock()
+        """Held by the one deletion that speaks to the store."""
         self.held: list[Held] = []
         self._spent = Spent()
         self._counted = 0

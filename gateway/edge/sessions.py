@@ -2,30 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, islice
 
 from gateway.core.budget import Budget
-from gateway.core.canon import Policy
-from gateway.core.prefixes import Prefixes
+from gateway.core.canon import Policy, root_of
+from gateway.core.ledger import Known
+from gateway.core.prefixes import Prefixes, places
 from gateway.core.terms import Terms
-from gateway.core.types import Message, Messages
+from gateway.core.turn import Turn
+from gateway.core.types import Messages, TurnRequest
 from gateway.edge.session import Call, Held, Session
 from gateway.edge.store import Store
-from gateway.errors import BadRequest, SessionClosed, SessionExists, UnknownSession
-from gateway.wire.sessions import Page, SessionState
-
-_RESERVED = {"turns", "trajectories", "finish", "v1"}
-_MAX_ID_CHARS = 512
+from gateway.errors import SessionClosed, SessionExists, UnknownSession
+from gateway.wire.sessions import Finish, Page, SessionState
 
 
 class Sessions:
     """Sessions by id.
 
     One exists from when it is made, or from its first turn; one that is neither made nor got a turn is forgotten
-    with its last call. A deleted id is refused for `ttl_s`, whatever still runs or comes late. `clock` gives seconds.
+    with its last call. A deleted id is refused for `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives
+    seconds.
     """
 
     def __init__(
@@ -33,14 +33,15 @@ class Sessions:
         *,
         policy: Policy = "canonical",
         budget: Budget | None = None,
-        ttl_s: float = 86_400.0,
+        tombstone_ttl_s: float = 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
         self._budget = budget or Budget()
-        self._ttl_s = ttl_s
+        self._tombstone_ttl_s = tombstone_ttl_s
         self._clock = clock
         self._sessions: dict[str, Session] = {}
+        # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
@@ -58,7 +59,13 @@ class Sessions:
             raise SessionExists(f"there is a session {session_id!r} already: choose another id", param="session_id")
         session = self._sessions[session_id] = self._made(session_id, terms)
         session.kept = True
+        self._number(session)
         return session
+
+    def finish(self, session: Session, finish: Finish) -> None:
+        """Finish a session, be it in its first call; see `Session.finish`."""
+        session.finish(finish)
+        self._number(session)
 
     @contextmanager
     def entered(self, call: Call) -> Iterator[Session]:
@@ -81,6 +88,7 @@ class Sessions:
             raise
         finally:
             session.held.remove(held)
+            self._number(session)
             if not (session.held or session.exists or session.deleted):
                 self._sessions.pop(session.id, None)
 
@@ -98,28 +106,42 @@ class Sessions:
 
     def _made(self, session_id: str, terms: Terms) -> Session:
         terms = replace(terms, budget=terms.budget.over(self._budget))
-        number = next(self._numbers)
-        return Session(session_id, terms, policy=self._policy, created_s=self._clock(), number=number)
+        return Session(session_id, terms, policy=self._policy, created_s=self._clock())
 
-    def note(self, session: Session, prompt: Messages, answer: Message) -> None:
-        """From now on a client that names no session is led to this one by `answer`, if it is anonymous."""
+    def _number(self, session: Session) -> None:
+        """Give a session its place in listings, once it exists: whoever has read so far finds it at the end."""
+        if session.exists and not session.number:
+            session.number = next(self._numbers)
+            self._sessions[session.id] = self._sessions.pop(session.id)
+
+    def note(self, session: Session, prompt: Messages, turns: Sequence[Turn]) -> None:
+        """From now on a client that names no session is led to this one by the answers of `turns`, if it is anonymous.
+
+        `turns` are those of one call, with `prompt`.
+        """
         if session.anonymous and not session.deleted:
-            self._prefixes.enter(session.id, prompt, answer)
+            self._prefixes.enter(session.id, prompt, [turn.message for turn in turns], turns[0].root)
 
-    def found(self, messages: Messages) -> str | None:
+    def found(self, request: TurnRequest) -> str | None:
         """The anonymous session that knows most of a history: at least one answer of ours in it.
 
-        Among those that know equally many the one whose tool-call ids came back wins, else the latest. What
-        stands above the messages, tools and system prompt, may have changed meanwhile. A sub-agent or a
-        compaction that starts afresh shows no answer of ours, and so gets a session of its own.
+        Among those that know equally many, the one to which more tool-call ids came back wins; then one that has seen
+        what stands above the messages, tools and system prompt, though that may have changed; then the latest. A
+        sub-agent or a compaction that starts afresh shows no answer of ours, and so gets a session of its own.
         """
-        best, found = (0, 0), None
-        for session_id, length in self._prefixes.candidates(messages):
-            if best[0] > length:
-                break  # neither this one nor those that follow can know more
-            known = self._sessions[session_id].ledger.known_turns(messages)
-            if known > best:
-                best, found = known, session_id
+        asked = places(request.messages)
+        if not asked:
+            return None
+        root = root_of(request)
+        best, found = Known(), None
+        for named in (self._prefixes.exact(asked, root), self._prefixes.likely(asked)):
+            beaten = best.messages  # whoever gave this very answer is not to be found again among the likely
+            for session_id, length in named:
+                if length <= beaten or length < best.messages:
+                    break  # neither this one nor those that follow can know more
+                known = self._sessions[session_id].ledger.known_turns(request.messages, root)
+                if known > best:
+                    best, found = known, session_id
         return found
 
     def get(self, session_id: str, *, even_in_first_call: bool = False) -> Session:
@@ -136,9 +158,9 @@ class Sessions:
         return session
 
     def listing(self, page: Page) -> tuple[list[SessionState], int | None]:
-        """One page of the sessions that exist, in the order in which they were made, and where the next begins.
+        """One page of the sessions that exist, in the order in which they came to exist, and where the next begins.
 
-        What is deleted meanwhile moves nothing, and what is made comes at the end.
+        What is deleted meanwhile moves nothing, and what is new comes at the end.
         """
         listed = (
             session
@@ -149,10 +171,11 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
-    async def delete(self, session_id: str, store: Store) -> None:
+    async def delete(self, session_id: str, store: Store, forget: Callable[[str], None] = lambda _id: None) -> None:
         """Delete a session for good. Its calls are cancelled, save those that are being recorded; they are waited for.
 
-        May be repeated: what is deleted stays so, and a deletion that failed in the store is tried again.
+        `forget` is called at once, so that nothing of it is replayed, and when its calls have ended. May be repeated:
+        what is deleted stays so, a deletion under way is waited for, and one that failed in the store is tried again.
 
         Raises:
             UnknownSession: there is none of that id, nor was.
@@ -163,18 +186,23 @@ class Sessions:
         session = session or self.get(session_id)
         session.deleted = True
         self._prefixes.leave(session_id)
+        forget(session_id)
         for held in session.held:
             if not (held.call.sealed or held.evicted):
                 held.evicted = held.task.cancel()
         if session.held:
             await asyncio.wait({held.task for held in session.held})
-        await store.delete(session_id)
-        if self._sessions.pop(session_id, None):
+        async with session.deletion:
+            if self._sessions.get(session_id) is not session:
+                return  # another has done it, and the id may be somebody else's by now
+            forget(session_id)
+            await store.delete(session_id)
+            del self._sessions[session_id]
             self._tombstones[session_id] = self._clock()
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()
-        while self._tombstones and next(iter(self._tombstones.values())) + self._ttl_s <= now_s:
+        while self._tombstones and next(iter(self._tombstones.values())) + self._tombstone_ttl_s <= now_s:
             del self._tombstones[next(iter(self._tombstones))]
         session = self._sessions.get(session_id)
         return session_id in self._tombstones or (session is not None and session.deleted)
@@ -182,17 +210,3 @@ class Sessions:
     def _refuse_deleted(self, session_id: str) -> None:
         if self._is_deleted(session_id):
             raise SessionClosed(f"session {session_id!r} was deleted: take another id", param="session_id")
-
-
-def checked_session_id(session_id: str) -> str:
-    """A session id that can stand in a path.
-
-    Raises:
-        BadRequest: it is empty or too long, has an empty, ``.`` or ``..`` segment, holds ``/v1/``, or ends in
-            a word of ours.
-    """
-    segments = session_id.split("/")
-    refused = {"", ".", ".."} & set(segments) or "v1" in segments or segments[-1] in _RESERVED
-    if refused or len(session_id) > _MAX_ID_CHARS or not session_id.isprintable():
-        raise BadRequest(f"{session_id[:80]!r} cannot be a session id", param="session_id")
-    return session_id

@@ -10,6 +10,7 @@ from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling
 from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
+from gateway.wire.session_id import fault_of
 
 NAME = "chat"
 
@@ -59,8 +60,10 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
 
 
 def _session_hint(fields: Fields) -> str | None:
-    named, cached = (fields.text(name, 0, _MAX_NAME_CHARS) for name in ("session_id", "prompt_cache_key"))
-    return named or cached
+    """The id that a client means as one, or else its cache key, if that can be an id; it was never meant as one."""
+    cached = fields.text("prompt_cache_key")
+    usable = cached if cached and fault_of(cached) is None else None
+    return fields.text("session_id", 0, _MAX_NAME_CHARS) or usable
 
 
 def _refuse_what_is_not_offered(fields: Fields) -> None:

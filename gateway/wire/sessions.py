@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
 import orjson
@@ -22,6 +22,8 @@ _SAMPLING_NAMES = {parameter.name for parameter in fields(Sampling)} - {"extra_a
     "max_completion_tokens",
 }
 """By these chat requests know them."""
+_CREATION_NAMES = ("session_id", "group_id", "metadata", "sampling_params", "forced_sampling_params", "budget")
+_FINISH_NAMES = ("reward", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,13 @@ def decode_creation(body: bytes) -> Creation:
     """The session that a body asks for; an empty one asks for nothing in particular.
 
     Raises:
-        BadRequest: the body is not JSON, or a value is ill. A sampling parameter that no chat request has is.
+        BadRequest: the body is not JSON, or a value is ill, or a name is not known.
     """
     asked = parse_object(body or b"{}")
+    _refuse_unknown(asked, _CREATION_NAMES)
     given = asked.nested("budget", asked.mapping("budget"))
-    names = (bound.name for bound in fields(Budget))
+    names = [bound.name for bound in fields(Budget)]
+    _refuse_unknown(given, names)
     terms = Terms(
         group_id=asked.text("group_id", 1, _MAX_NAME_CHARS),
         metadata=asked.mapping("metadata", _MAX_METADATA_BYTES),
@@ -74,19 +78,26 @@ def decode_creation(body: bytes) -> Creation:
 
 def _sampling(asked: Fields, name: str) -> Sampling:
     given = asked.nested(name, asked.mapping(name))
-    for parameter in given.names():
-        if parameter not in _SAMPLING_NAMES:
-            raise given.error(parameter, "is no sampling parameter of chat requests")
+    _refuse_unknown(given, _SAMPLING_NAMES)
     return read_sampling(given)
+
+
+def _refuse_unknown(given: Fields, known: Collection[str]) -> None:
+    """A misspelt name would be missed in every turn."""
+    unknown = [f"{given.path}{name}"[:80] for name in given.names() if name not in known]
+    if unknown:
+        what = f"{', '.join(unknown[:8])} is not known here: these are {', '.join(sorted(known))}"
+        raise BadRequest(what, param=unknown[0])
 
 
 def decode_finish(body: bytes, metadata: JsonObject) -> Finish:
     """What a body says at the end of a session that has `metadata`; an empty one says nothing.
 
     Raises:
-        BadRequest: the body is not JSON, a value is ill, or the metadata grow too large.
+        BadRequest: the body is not JSON, a value is ill, a name is not known, or the metadata grow too large.
     """
     asked = parse_object(body or b"{}")
+    _refuse_unknown(asked, _FINISH_NAMES)
     merged = {**metadata, **asked.mapping("metadata")}
     whole = Fields({"metadata": merged}, "").mapping("metadata", _MAX_METADATA_BYTES)
     return Finish(asked.number("reward", -math.inf, math.inf), whole)

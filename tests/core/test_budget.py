@@ -44,7 +44,14 @@ def test_an_answer_gets_the_least_that_anything_leaves_it(budget, spent, changed
         (Budget(max_context_tokens=100), Spent(), {}, ContextLengthExceeded, "this session may use: 100"),
         (Budget(max_completion_tokens=30), Spent(completion_tokens=30), {}, TooManyRequests, "30 of 30"),
         (Budget(max_completion_tokens=30), Spent(completion_tokens=31), {}, TooManyRequests, "31 of 30"),
-        (Budget(max_completion_tokens=30), Spent(completion_tokens=28), {"n": 3}, TooManyRequests, "28 of 30"),
+        (
+            Budget(max_completion_tokens=30),
+            Spent(completion_tokens=28),
+            {"n": 3},
+            TooManyRequests,
+            "n=3 .*28 of 30 .*2 left",
+        ),
+        (Budget(max_completion_tokens=9), Spent(), {"n": 10}, TooManyRequests, "does not suffice for n=10 .*0 of 9"),
     ],
 )
 def test_an_answer_of_no_token_is_refused(budget, spent, changed, refusal, said):
@@ -74,6 +81,19 @@ def test_a_call_begins_only_when_all_its_answers_can(budget, spent, in_flight, n
     """Turns in flight count; aborted ones do not, since nobody got an answer."""
     with nullcontext() if admitted else pytest.raises(TooManyRequests, match="budget"):
         budget.admit(spent, in_flight=in_flight, n=n)
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "n", "said"),
+    [
+        (2, 1, "used up: 1 are taken, 2 in flight"),
+        (1, 2, "does not suffice for n=2 answers: 1 are taken, 1 in flight, 1 l"),
+    ],
+)
+def test_what_is_too_much_for_the_rest_is_not_said_to_be_used_up(in_flight, n, said):
+    """A smaller `n` would be served."""
+    with pytest.raises(TooManyRequests, match=said):
+        Budget(max_turns=3).admit(Spent(turns=1), in_flight=in_flight, n=n)
 
 
 def test_a_bound_that_is_given_wins_over_the_default():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.canon import Difference
+from gateway.core.ledger import Known
 from gateway.core.matching import Match
 from gateway.core.prompt import build_prompt
 from gateway.core.reason import Reason
@@ -223,16 +224,26 @@ def test_what_has_arrived_once_has_arrived():
 
 
 def test_how_well_a_history_is_known_does_not_depend_on_what_stands_above_it():
-    """The messages up to our last answer, and the calls on the way there that came back under our ids."""
+    """The messages up to our last answer, the calls on the way there that came back under our ids, and the lineage."""
     talk = Talk()
     first = talk.take(SYSTEM, user("a"), answer=assistant("", CALL), tools=TOOLS)
     known = [Message("system", "other"), user("a"), first.message, tool("out")]
+    other = replace(first.root, tools="other")
 
-    assert (0, 0) == talk.ledger.known_turns([user("a")])
-    assert (2, 1) == talk.ledger.known_turns(known)
-    assert (2, 0) == talk.ledger.known_turns([user("a"), assistant("", replace(CALL, id="")), tool("out")])
+    assert (0, 0, False) == talk.ledger.known_turns([user("a")], first.root)
+    assert (2, 1, True) == talk.ledger.known_turns(known, first.root)
+    assert (2, 1, False) == talk.ledger.known_turns(known, other)
+    without_id = [user("a"), assistant("", replace(CALL, id="")), tool("out")]
+    assert (2, 0, True) == talk.ledger.known_turns(without_id, first.root)
     second = talk.take(*known)
-    assert (4, 0) == talk.ledger.known_turns([*known[1:], second.message, user("b")])
+    assert (4, 0, False) == talk.ledger.known_turns([*known[1:], second.message, user("b")], other)
+
+
+def test_more_messages_come_before_more_calls_and_those_before_the_lineage():
+    """Which is how the best of several sessions is found; what is not known at all is nobody's."""
+    ordered = [Known(), Known(2), Known(2, 0, lineage=True), Known(2, 1), Known(3)]
+
+    assert sorted(set(ordered)) == ordered
 
 
 def test_one_prompt_of_equal_lineages_is_kept_once():

@@ -18,11 +18,18 @@ from gateway.core.types import Sampling
         (Sampling(), Sampling(ignore_eos=True), Sampling(ignore_eos=False), Sampling(ignore_eos=False)),
         (Sampling(stop=("a",)), Sampling(), Sampling(), Sampling(stop=("a",))),
         (Sampling(stop=("a",)), Sampling(stop=("b",)), Sampling(), Sampling(stop=("b",))),
+        (Sampling(stop=("a",)), Sampling(stop=()), Sampling(), Sampling(stop=("a",))),
+        (Sampling(extra_args={"a": 1}), Sampling(extra_args={"b": 2}), Sampling(), Sampling(extra_args={"b": 2})),
+        (Sampling(), Sampling(max_tokens=5), Sampling(min_tokens=9), Sampling(max_tokens=9, min_tokens=9)),
+        (Sampling(), Sampling(max_tokens=50), Sampling(min_tokens=9), Sampling(max_tokens=50, min_tokens=9)),
+        (Sampling(max_tokens=5), Sampling(), Sampling(min_tokens=9), Sampling(max_tokens=9, min_tokens=9)),
+        (Sampling(), Sampling(), Sampling(min_tokens=9), Sampling(min_tokens=9)),
+        (Sampling(min_tokens=9), Sampling(max_tokens=5), Sampling(), Sampling(max_tokens=5, min_tokens=9)),
         (Sampling(seed=1), Sampling(top_p=0.5), Sampling(top_k=2), Sampling(seed=1, top_p=0.5, top_k=2)),
     ],
 )
 def test_defaults_fill_gaps_and_what_is_forced_wins(defaults, asked, forced, expected):
-    """Zero and false are said; only silence is filled."""
+    """Zero and false are said; only silence is filled. What is forced is not undone by a smaller limit."""
     assert Terms(sampling=defaults, forced=forced).applied(asked) == expected
 
 

@@ -1,6 +1,7 @@
 """Clients that name no session: who changed only `base_url` gets sessions, not fragments of one turn."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -87,6 +88,100 @@ async def test_among_equals_the_session_whose_calls_come_back_goes_on(house: Hou
         assert session(await house.ask(None, history, words.said("Rain."), tools=TOOLS)) == session(twin)
     nameless = after(twins[0], HELLO, user("So?"), tool_calls=[{**twins[0].message["tool_calls"][0], "id": ""}])
     assert session(await house.ask(None, nameless, words.said("Rain."), tools=TOOLS)) == session(twins[-1])
+
+
+GROUP = 64
+"""Attempts at one task, more than would be asked one by one."""
+
+
+async def group(house: House, words: Words, script: Callable[[int], list[int]]) -> list[Answer]:
+    """The first answers of a group, all to one question."""
+    answers = [await house.ask(None, HELLO, script(at), tools=TOOLS) for at in range(GROUP)]
+    assert len({session(answer) for answer in answers}) == GROUP
+    return answers
+
+
+async def test_no_attempt_of_a_group_that_calls_the_same_is_split(house: House, words: Words) -> None:
+    """Equal calls, equal results: the ids of the calls tell them apart, turn by turn."""
+    script = words.called("Hm.", "weather", {"city": "Oslo"})
+    answers = await group(house, words, lambda _: script)
+    histories = [[*HELLO] for _ in answers]
+
+    for step in range(2):
+        for at, answer in enumerate(answers):
+            (call,) = answer.message["tool_calls"]
+            result = {"role": "tool", "tool_call_id": call["id"], "content": f"Rain {step}."}
+            histories[at] = after(answer, histories[at], result)
+            further = await house.ask(None, histories[at], script, tools=TOOLS)
+            assert session(further) == session(answer)
+            answers[at] = further
+    for answer in answers:
+        assert await reasons(house, session(answer)) == ["first_turn", None, None]
+
+
+async def test_no_attempt_of_a_group_is_split_by_a_client_that_drops_the_text_beside_calls(
+    house: House, words: Words
+) -> None:
+    """As crewai does: texts and arguments differ, and the texts are gone."""
+
+    def script(at: int) -> list[int]:
+        call = words.called("Hm.", "weather", {"city": f"C{at}"})
+        return [*words.spelt(f"Let me look {at}."), *call[call.index(words.ids("<tool_call>")[0]) :]]
+
+    answers = await group(house, words, script)
+    for answer in answers:
+        assert answer.message["content"]
+        (call,) = answer.message["tool_calls"]
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "Rain."}
+        further = await house.ask(None, after(answer, HELLO, result, content=None), words.said("Rain."), tools=TOOLS)
+        assert session(further) == session(answer)
+
+
+async def test_no_attempt_of_a_group_is_split_by_a_rewritten_last_answer(house: House, words: Words) -> None:
+    """Its earlier answers say whose it is."""
+    histories = [
+        after(answer, HELLO, user("Go on."))
+        for answer in await group(house, words, lambda at: words.said(f"Answer {at}."))
+    ]
+    seconds = [await house.ask(None, history, words.said("Yes."), tools=TOOLS) for history in histories]
+
+    for second, history in zip(seconds, histories, strict=True):
+        edited = [*history, {"role": "assistant", "content": "Rewritten."}, user("More.")]
+        assert session(await house.ask(None, edited, words.said("Well."), tools=TOOLS)) == session(second)
+
+
+@pytest.mark.parametrize("others", [1, 40])
+@pytest.mark.parametrize(
+    "mine",
+    [{"tools": TOOLS}, {"messages": [SYSTEM]}, {"model": "sim"}, {"chat_template_kwargs": {"enable_thinking": False}}],
+)
+async def test_among_equals_the_session_that_has_seen_what_stands_above_goes_on(
+    house: House, words: Words, mine: Json, others: int
+) -> None:
+    """Sub-agents and tasks of one wording keep to themselves, however many of the others came later."""
+    fields = {name: value for name, value in mine.items() if name != "messages"}
+    above = mine.get("messages", [])
+    first = await house.ask(None, [*above, *HELLO], words.said("Hi."), **fields)
+    later = [await house.ask(None, HELLO, words.said("Hi.")) for _ in range(others)]
+
+    history = after(first, HELLO, user("More."))
+    mine_again = await house.ask(None, [*above, *history], words.said("Yes."), **fields)
+    theirs = await house.ask(None, history, words.said("Yes."))
+
+    assert session(mine_again) == session(first)
+    assert session(theirs) == session(later[-1])
+    assert await reasons(house, session(first)) == ["first_turn", None]
+
+
+async def test_more_returned_ids_win_over_the_lineage(house: House, words: Words) -> None:
+    """An id is proof; tools may change."""
+    script = words.called("Hm.", "weather", {"city": "Oslo"})
+    first = await house.ask(None, HELLO, script, tools=TOOLS)
+    await house.ask(None, HELLO, script, tools=TOOLS, model="sim")
+    (call,) = first.message["tool_calls"]
+    history = after(first, HELLO, {"role": "tool", "tool_call_id": call["id"], "content": "Rain."})
+
+    assert session(await house.ask(None, history, words.said("Yes."), tools=TOOLS, model="sim")) == session(first)
 
 
 async def test_the_session_that_knows_most_goes_on(house: House, words: Words) -> None:

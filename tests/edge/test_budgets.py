@@ -62,7 +62,9 @@ async def test_choices_share_what_is_left(house: House, words: Words) -> None:
 
     taken = await house.ask("s", HELLO, words.said("A longer answer."), n=3)
     before = (await house.turns("s"), len(house.journal))
-    ran_out(await house.ask("s", HELLO, n=2), "4 turns")
+    ran_out(
+        await house.ask("s", HELLO, n=2), "4 turns does not suffice for n=2 answers: 3 are taken, 0 in flight, 1 left"
+    )
     await unchanged(house, before)
 
     assert (taken.status, taken.body["usage"]["completion_tokens"]) == (200, 18)
@@ -82,6 +84,17 @@ async def test_a_turn_that_its_client_gave_up_costs_no_turn(open_house: OpenHous
     assert state["completion_tokens"] > 0
 
     assert (await house.ask("s", HELLO, words.said("Hi."))).status == 200
+
+
+async def test_more_answers_than_there_are_tokens_are_told_so(house: House) -> None:
+    """Nothing is used up: fewer would be served."""
+    await made(house, max_completion_tokens=2)
+
+    refused = await house.ask("s", HELLO, n=3)
+
+    ran_out(refused, "completion tokens does not suffice for n=3 answers: 0 of 2 are taken, 2 left")
+    assert "used up" not in refused.error["message"]
+    assert (await house.ask("s", HELLO, n=2)).status == 200
 
 
 async def test_completion_tokens_run_out(house: House, words: Words) -> None:

@@ -69,13 +69,44 @@ async def test_a_taken_id_is_not_given_twice(house: House) -> None:
         is_final(await house.send("POST", "/sessions", session_id=name), 409, "session_exists")
 
 
-@pytest.mark.parametrize("name", ["", "a//b", "turns", "a/v1/b", "x" * 513])
+@pytest.mark.parametrize("name", ["", "a//b", "turns", "a/v1/b", "x" * 513, " a", "a "])
 async def test_an_ill_id_makes_no_session(house: House, name: str) -> None:
     """The error names the field."""
     refused = await house.send("POST", "/sessions", session_id=name)
 
     assert (refused.status, refused.error["param"]) == (400, "session_id")
     assert await listed(house) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"), [({"grop_id": "g"}, "grop_id"), ({"budget": {"max_turn": 1}}, "budget.max_turn")]
+)
+async def test_a_misspelt_word_makes_no_session(house: House, fields: Json, named: str) -> None:
+    """A budget that bounds nothing would be noticed too late."""
+    refused = await house.send("POST", "/sessions", session_id="s", **fields)
+
+    assert (refused.status, refused.error["param"]) == (400, named)
+    assert await listed(house) == ([], None)
+
+
+async def test_a_misspelt_reward_finishes_nothing(house: House) -> None:
+    """The trainer would miss it."""
+    await house.send("POST", "/sessions", session_id="s")
+
+    refused = await house.send("POST", "/sessions/s/finish", rewrad=1)
+
+    assert (refused.status, refused.error["param"]) == (400, "rewrad")
+    assert (await house.shown("s"))["status"] == "open"
+
+
+async def test_forced_tokens_are_sampled_though_the_request_has_a_smaller_limit(house: House) -> None:
+    """What is forced wins; the engine would refuse the two together."""
+    await house.send("POST", "/sessions", session_id="s", forced_sampling_params={"min_tokens": 30})
+
+    assert (await house.ask("s", max_tokens=10)).status == 200
+    assert (await house.ask("s", max_completion_tokens=40)).status == 200
+
+    assert [(sent["min_tokens"], sent["max_tokens"]) for sent in house.params] == [(30, 30), (30, 40)]
 
 
 async def test_an_empty_session_stays_when_its_first_call_is_refused(house: House) -> None:
@@ -129,6 +160,20 @@ async def test_a_listing_goes_on_where_it_was_though_sessions_come_and_go(house:
     assert await listed(house, f"?limit=3&cursor={cursor}") == (["new"], None)
     assert await listed(house) == (["s1", "s3", "s5", "s6", "new"], None)
     assert await listed(house, "?limit=5") == (["s1", "s3", "s5", "s6", "new"], None)
+
+
+async def test_a_session_whose_first_call_takes_long_is_in_the_listing(open_house: OpenHouse, words: Words) -> None:
+    """It began before what the first page shows, and was there only after it."""
+    house = await open_house(sim={"first_token_delay_s": 0.2})
+    async with waiting(house, "slow", HELLO, words.said("Hi.")) as answer:
+        await until(lambda: house.journal)
+        for at in range(4):
+            await house.send("POST", "/sessions", session_id=f"m{at}")
+        first, cursor = await listed(house, "?limit=2")
+        assert (await answer).status == 200
+
+    assert first == ["m0", "m1"]
+    assert await listed(house, f"?cursor={cursor}") == (["m2", "m3", "slow"], None)
 
 
 async def test_a_listing_can_be_of_one_group(house: House) -> None:
@@ -235,7 +280,7 @@ async def test_a_deleted_session_is_gone_for_good(open_house: OpenHouse, words: 
 
 async def test_a_tombstone_is_forgotten_after_its_time(open_house: OpenHouse) -> None:
     """Then the id is as new."""
-    house = await open_house(session_ttl_s=0.05)
+    house = await open_house(tombstone_ttl_s=0.05)
     await house.ask("s")
     await house.send("DELETE", "/sessions/s")
     await asyncio.sleep(0.06)
@@ -309,6 +354,37 @@ async def house_refuses(house: House) -> bool:
     return (await house.ask("s")).status == 409
 
 
+async def test_nothing_of_a_session_is_replayed_once_its_deletion_has_begun(
+    open_house: OpenHouse, words: Words
+) -> None:
+    """Named or found by its retry; nor what was recorded while it was being deleted."""
+    store = KeepingStore()
+    house = await open_house(store=store)
+    unnamed = await house.ask(None, HELLO, words.said("Hi."), headers={"Idempotency-Key": "a"})
+    session = unnamed.headers["x-session-id"]
+    await house.ask(session, HELLO, words.said("Hi."))
+    history = [*HELLO, unnamed.message, user("More.")]
+    store.hold()
+    late = {"headers": {"Idempotency-Key": "b"}}
+    async with waiting(house, None, history, words.said("Yes."), **late) as answer:
+        await until(lambda: store.waiting)
+        deletion = asyncio.ensure_future(house.send("DELETE", f"/sessions/{session}"))
+
+        async def is_refused() -> bool:
+            return (await house.ask(session)).status == 409
+
+        await until(is_refused)
+        again = await house.ask(session, HELLO, words.said("Hi."), headers={"x-stainless-retry-count": "1"})
+        is_final(again, 409, "session_closed")
+        store.release()
+        assert ((await answer).status, (await deletion).status) == (200, 204)
+
+    for key, messages in (("a", HELLO), ("b", history)):
+        anew = await house.ask(None, messages, words.said("Hi."), headers={"Idempotency-Key": key})
+        assert anew.headers["x-session-id"] != session
+        assert "x-gateway-replayed" not in anew.headers
+
+
 async def test_a_deletion_goes_on_when_its_client_leaves(open_house: OpenHouse, words: Words) -> None:
     """Half a deletion would be none."""
     store = KeepingStore()
@@ -368,7 +444,7 @@ async def test_an_agents_key_does_not_open_the_lifecycle(open_house: OpenHouse, 
         ("DELETE", "/sessions", {"GET", "HEAD", "POST"}),
         ("PUT", "/sessions/s", {"GET", "HEAD", "DELETE"}),
         ("GET", "/sessions/s/finish", {"POST"}),
-        ("DELETE", "/sessions/s/turns", {"GET", "HEAD"}),
+        ("DELETE", "/sessions/s/turns", {"GET"}),
         ("DELETE", "/sessions/s/v1/chat/completions", {"POST"}),
         ("GET", "/sessions/s/v1/chat/completions", {"POST"}),
     ],

@@ -73,6 +73,34 @@ async def test_what_the_trainer_reads_is_closed_to_agents(locked: House, method:
     assert served.status == 200
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/responses", 404),
+        ("GET", "/nothing", 404),
+        ("POST", "/sessions/s/v1/embeddings", 404),
+        ("GET", "/v1/chat/completions", 405),
+        ("DELETE", "/sessions/s/turns", 405),
+        ("OPTIONS", "/v1/chat/completions", 405),
+    ],
+)
+async def test_what_is_not_there_is_not_a_matter_of_keys(locked: House, method: str, path: str, status: int) -> None:
+    """404 or 405 with either key, which is what an SDK's author looks for; 401 without one."""
+    for key in KEYS.values():
+        assert (await locked.call(method, path, headers=bearer(key))).status == status
+    assert (await locked.call(method, path)).status == 401
+
+
+async def test_a_key_that_nobody_has_is_not_asked_for(open_house: OpenHouse, locked: House) -> None:
+    """With an agent's key alone, the refusal says what to set."""
+    only = await (await open_house(agent_key="a")).call("GET", "/sessions/s/turns", headers=bearer("a"))
+    both = await locked.call("GET", "/sessions/s/turns", headers=bearer(KEYS["agent_key"]))
+
+    assert only.status == both.status == 403
+    assert "nothing does, until the gateway is given an --admin-key" in only.error["message"]
+    assert "use the --admin-key" in both.error["message"]
+
+
 @pytest.mark.parametrize("session", ["v1/s", "a/v1", "v1", "v1%2Fs", "s%2Fv1%2Fx"])
 async def test_no_session_id_opens_the_trainers_routes_to_agents(locked: House, session: str) -> None:
     """Whatever an agent calls its session, or tries to, its turns and rows stay the trainer's."""
@@ -166,14 +194,32 @@ async def test_an_escaped_percent_sign_is_one(house: House, words: Words) -> Non
     ],
 )
 async def test_a_session_id_that_cannot_stand_in_a_path_is_refused(house: House, name: str) -> None:
-    """In the body as in the header; no engine is asked."""
+    """In the body as in the header, and with the reason; no engine is asked."""
     answer = await house.ask(None, session_id=name)
 
     assert answer.status == 400
     assert answer.error["param"] == "session_id"
+    assert "session" in answer.error["message"]
     if name.isascii() and name.isprintable():
         assert (await house.ask(None, headers={"X-Session-ID": name})).status == 400
     assert house.journal == []
+
+
+async def test_a_base_url_with_v1_twice_is_understood(house: House) -> None:
+    """The most common slip."""
+    answer = await house.ask("s/v1")
+
+    assert answer.status == 400
+    assert "does the base URL have /v1 twice?" in answer.error["message"]
+
+
+@pytest.mark.parametrize("key", ["team//a", "v1", " ", "x" * 600])
+async def test_a_cache_key_that_cannot_be_a_session_id_is_no_error(house: House, words: Words, key: str) -> None:
+    """The client has never heard of our sessions: it gets one as if it had said nothing."""
+    answers = [await house.ask(None, HELLO, words.said("Hi."), prompt_cache_key=key) for _ in range(2)]
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert len({answer.headers["x-session-id"] for answer in answers} - {key}) == 2
 
 
 @pytest.mark.parametrize("path", ["a//b", "a%2F%2Fb", "a%2Fv1%2Fb", "turns", "..%2Fa", "a%0Ab", "%2E%2E"])
@@ -236,6 +282,7 @@ async def test_a_body_that_is_not_what_its_encoding_says_is_the_callers_fault(ho
 
     assert answer.status == 400
     assert answer.error["type"] == "invalid_request_error"
+    assert answer.headers["x-request-id"]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"messages": []}', b'{"messages": 1}'])
@@ -305,6 +352,69 @@ async def test_a_cursor_that_is_none_of_ours_is_400(house: House, cursor: str) -
 
     assert answer.status == 400
     assert answer.error["param"] == "cursor"
+
+
+async def exchanged(house: House, *requests: bytes) -> bytes:
+    """All that comes back on one connection for these requests, sent at once; the last one closes it."""
+    reader, writer = await asyncio.open_connection(house.http.server.host, house.http.server.port)
+    lines = [request + b" HTTP/1.1\r\nHost: x\r\n" for request in requests]
+    writer.write(b"\r\n".join(lines) + b"Connection: close\r\n\r\n")
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/sessions/s/turns", 405),
+        ("/sessions/s/trajectories", 405),
+        ("/sessions/s", 200),
+        ("/sessions", 200),
+        ("/v1/models", 200),
+        ("/metrics", 200),
+        ("/health", 200),
+        ("/sessions/none", 404),
+    ],
+)
+async def test_an_answer_to_head_has_no_body(house: House, path: str, status: int) -> None:
+    """Or the connection would carry it into the next answer."""
+    await house.ask("s")
+
+    answer = await exchanged(house, f"HEAD {path}".encode(), b"GET /ready")
+
+    first, _, rest = answer.partition(b"\r\n\r\n")
+    assert first.startswith(f"HTTP/1.1 {status} ".encode())
+    assert rest.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert rest.endswith(b'{"status": "ready"}')
+
+
+async def test_every_answer_carries_its_request_id(open_house: OpenHouse) -> None:
+    """Errors, lists, streams and probes: the client's own, cut where it is very long, or else a new one each time."""
+    locked = await open_house(**KEYS, max_body_bytes=2048)
+    admin = bearer(KEYS["admin_key"])
+    asked = [
+        *((method, path, CHAT if method == "POST" else None) for method, path in AGENT_ROUTES + ADMIN_ROUTES),
+        *((method, path, None) for method, path in OPEN_ROUTES),
+        ("GET", "/nothing", None),
+        ("PUT", "/v1/chat/completions", None),
+        ("POST", "/v1/chat/completions", b"{"),
+        ("POST", "/v1/chat/completions", b"x" * 4096),
+        ("POST", "/sessions", None),
+        ("GET", "/sessions", None),
+        ("GET", "/sessions/none", None),
+        ("DELETE", "/sessions/s", None),
+    ]
+    minted = set()
+    for method, path, data in asked:
+        own = await locked.call(method, path, data=data, headers={**admin, "X-Request-Id": "r" * 130})
+        new = await locked.call(method, path, data=data, headers=admin)
+        assert own.headers.getall("x-request-id") == ["r" * 128]
+        minted.add(new.headers["x-request-id"])
+    minted.add((await locked.call("GET", "/metrics")).headers["x-request-id"])
+    assert len(minted) == len(asked) + 1
 
 
 async def test_a_request_id_that_no_header_can_carry_is_no_failure(house: House) -> None:

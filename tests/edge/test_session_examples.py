@@ -1,10 +1,13 @@
 """Each example of ``docs/sessions.md`` is played, and its picture is drawn from what the gateway answers."""
 
+import asyncio
 import re
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.core.canon import DIFFERENCES
@@ -197,3 +200,27 @@ async def test_the_session_of_the_page_can_be_made(house: House, words: Words) -
     (row,) = await house.rows(session)
     assert (row["session_id"], row["group_id"], row["reward"]) == (session, "task-17", 1.0)
     assert (await house.ask(session)).status == 409
+
+
+async def test_the_commands_of_the_page_work(house: House, words: Words) -> None:
+    """As they stand there but for the address."""
+    text = TEXTS["Its life"]
+    made = text.split("```json\n")[1].split("```")[0]
+    await house.call("POST", "/sessions", data=made.encode())
+    commands = text.split("```bash\n")[1].split("```")[0].splitlines()
+    address = str(house.http.make_url("")).rstrip("/")
+
+    printed = []
+    for command in commands:
+        line = shlex.split(command.replace("http://127.0.0.1:8080", address))
+        process = await asyncio.create_subprocess_exec(*line, "--silent", "--fail", stdout=asyncio.subprocess.PIPE)
+        printed.append((await process.communicate())[0])
+        assert process.returncode == 0
+
+    listed, shown, finished, deleted = printed
+    assert orjson.loads(listed)["data"] == [orjson.loads(shown)]
+    state = orjson.loads(finished)
+    assert (state["status"], state["reward"], state["turns_in_flight"]) == ("finished", 1.0, 0)
+    assert state["metadata"] == {"dataset": "train", "passed": True}
+    assert deleted == b""
+    assert (await house.send("GET", "/sessions")).body["data"] == []

@@ -1,4 +1,4 @@
-"""Sessions come with their first turn, and ids are checked before they are anything."""
+"""Sessions come with their first turn, are listed in the order in which they came, and are deleted for good."""
 
 import asyncio
 
@@ -7,58 +7,13 @@ import pytest
 from gateway.core.budget import Budget
 from gateway.core.terms import Terms
 from gateway.core.types import Message, TurnRequest
-from gateway.edge.sessions import Sessions, checked_session_id
+from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore
 from gateway.edge.turn import TurnCall
-from gateway.errors import BadRequest, SessionClosed, SessionExists, TooManyRequests, UnknownSession
-from gateway.wire.sessions import Page
+from gateway.errors import SessionClosed, SessionExists, TooManyRequests, UnknownSession
+from gateway.wire.sessions import Finish, Page
+from tests.core.toy import Talk
 from tests.edge.house import KeepingStore, until
-
-
-@pytest.mark.parametrize("name", ["s", "a/b", "a.b", "...", "run-7/группа", "turns/x", "a b", "x" * 512])
-def test_an_id_that_can_stand_in_a_path_is_taken_as_it_is(name: str) -> None:
-    """Slashes, dots and other scripts included."""
-    assert checked_session_id(name) == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "/",
-        "a/",
-        "/a",
-        "a//b",
-        ".",
-        "..",
-        "a/./b",
-        "a/../b",
-        "a/v1/b",
-        "v1",
-        "a/v1",
-        "turns",
-        "a/turns",
-        "trajectories",
-        "finish",
-        "a\nb",
-        "a\x00",
-        chr(0xD800),
-    ],
-)
-def test_an_id_that_cannot_is_refused(name: str) -> None:
-    """The error names the field."""
-    with pytest.raises(BadRequest) as refused:
-        checked_session_id(name)
-
-    assert refused.value.param == "session_id"
-
-
-def test_an_id_has_an_end() -> None:
-    """It stands in URLs and logs; the refusal does not repeat all of it."""
-    with pytest.raises(BadRequest) as refused:
-        checked_session_id("x" * 513)
-
-    assert len(str(refused.value)) < 200
 
 
 def call(session_id: str = "s", *, n: int = 1, anonymous: bool = False) -> TurnCall:
@@ -136,7 +91,7 @@ async def test_a_call_for_several_answers_takes_as_many_turns_of_the_budget() ->
 async def test_a_tombstone_stands_for_its_time_and_is_then_forgotten() -> None:
     """Memory of the deleted is bounded by time."""
     now_s = 100.0
-    sessions = Sessions(ttl_s=10.0, clock=lambda: now_s)
+    sessions = Sessions(tombstone_ttl_s=10.0, clock=lambda: now_s)
     for session_id in ("a", "b"):
         sessions.create(session_id, Terms())
         await sessions.delete(session_id, MemoryStore())
@@ -205,9 +160,107 @@ async def test_a_call_that_two_cancel_is_cancelled() -> None:
 
 async def test_a_deleted_session_is_never_found_by_prefix() -> None:
     """Not even when its last answer is noted after its end."""
-    sessions = Sessions()
+    sessions, talk = Sessions(), Talk()
+    turn = talk.take(Message("user", "Hello?"), answer=Message("assistant", "Hi."))
+    history = TurnRequest((Message("user", "Hello?"), turn.message))
     with sessions.entered(call(anonymous=True)) as session:
         session.deleted = True
-        sessions.note(session, [Message("user", "Hello?")], Message("assistant", "Hi."))
+        sessions.note(session, history.messages[:1], [turn])
 
-    assert sessions.found([Message("user", "Hello?"), Message("assistant", "Hi.")]) is None
+    assert sessions.found(history) is None
+
+
+async def test_a_session_has_its_place_in_listings_from_when_it_exists() -> None:
+    """Made, finished in its first call, or with its first turn: what is new is after all that was shown before."""
+    sessions = Sessions()
+
+    def listed(after: int = 0) -> list[str]:
+        return [state.session_id for state in sessions.listing(Page(after, 10, None))[0]]
+
+    with sessions.entered(call("turn")) as turn, sessions.entered(call("finished")) as finished:
+        for name in ("a", "b"):
+            sessions.create(name, Terms())
+        last = sessions.get("b").number
+        sessions.finish(finished, Finish(None, {}))
+        assert listed(last) == ["finished"]
+        Talk(turn.ledger).take(Message("user", "Hello?"))
+    sessions.create("c", Terms())
+    assert listed(last) == ["finished", "turn", "c"]
+    sessions.finish(finished, Finish(1.0, {}))
+    assert listed() == ["a", "b", "finished", "turn", "c"]
+
+
+class SlowStore(KeepingStore):
+    """Deletes when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deletes: list[asyncio.Event] = []
+
+    async def delete(self, session_id: str) -> None:
+        """Wait until the test lets this one go on."""
+        self.deletes.append(asyncio.Event())
+        await self.deletes[-1].wait()
+        await super().delete(session_id)
+
+
+async def test_overlapping_deletions_never_delete_a_new_session_of_that_id() -> None:
+    """Even without a tombstone: the second waits for the first, and has nothing left to do, in the store neither."""
+    sessions, store = Sessions(tombstone_ttl_s=0), SlowStore()
+    sessions.create("s", Terms())
+    first, second = (asyncio.ensure_future(sessions.delete("s", store)) for _ in range(2))
+    await until(lambda: store.deletes)
+    with pytest.raises(SessionClosed):
+        sessions.create("s", Terms())
+
+    store.deletes[0].set()
+    await first
+    new = sessions.create("s", Terms())
+    await second
+
+    assert sessions.get("s") is new
+    assert len(store.deleted) == len(store.deletes) == 1
+
+
+async def test_a_second_deletion_goes_on_where_the_first_failed() -> None:
+    """It was waiting for it."""
+    sessions, store = Sessions(), SlowStore()
+    sessions.create("s", Terms())
+    first, second = (asyncio.ensure_future(sessions.delete("s", store)) for _ in range(2))
+    await until(lambda: store.deletes)
+    store.failure = OSError("disk")
+    store.deletes[0].set()
+    with pytest.raises(OSError, match="disk"):
+        await first
+
+    await until(lambda: len(store.deletes) == 2)
+    store.failure = None
+    store.deletes[1].set()
+    await second
+
+    assert store.deleted == [("s", 0)]
+    assert not sessions._sessions
+
+
+async def test_what_a_deleted_session_answered_is_forgotten_first_and_once_more_before_the_store_is_told() -> None:
+    """In between its last calls may have ended."""
+    told: list[str] = []
+    sessions = Sessions()
+
+    class Store(MemoryStore):
+        async def delete(self, session_id: str) -> None:
+            told.append(f"store {session_id}")
+
+    async def take() -> None:
+        task_call = call()
+        with sessions.entered(task_call):
+            task_call.sealed = True
+            await asyncio.sleep(0.01)
+            told.append("recorded")
+
+    task = asyncio.ensure_future(take())
+    await until(lambda: sessions._sessions)
+    await sessions.delete("s", Store(), lambda name: told.append(f"forget {name}"))
+    await task
+
+    assert told == ["forget s", "recorded", "forget s", "store s"]

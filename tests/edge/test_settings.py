@@ -50,7 +50,7 @@ def test_one_engine_from_the_environment_is_a_plain_url(monkeypatch: pytest.Monk
         ({"model": "m", "max_context_tokens": 0}, "--max-context-tokens"),
         ({"model": "m", "max_completion_tokens": -1}, "--max-completion-tokens"),
         ({"model": "m", "max_turns": "few"}, "--max-turns"),
-        ({"model": "m", "session_ttl_s": -1}, "--session-ttl-s"),
+        ({"model": "m", "tombstone_ttl_s": -1}, "--tombstone-ttl-s"),
         ({"model": "m", "connect_timeout_s": 0}, "--connect-timeout-s"),
         ({"model": "m", "connect_timeout_s": float("nan")}, "--connect-timeout-s"),
         ({"model": "m", "disconnect_grace_s": -1}, "--disconnect-grace-s"),

@@ -65,6 +65,12 @@ def gateway(ports: dict[str, str]) -> Iterator[str]:
         process.stdout.close()
 
 
+def printed(line: str) -> str:
+    """What a command of the README prints."""
+    words = shlex.split(line)
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
 def test_every_make_target_is_there():
     """What the README tells to make can be made."""
     targets = {line.split()[1] for line in COMMANDS if line.startswith("make ")}
@@ -77,12 +83,18 @@ def test_every_make_target_is_there():
 def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports: dict[str, str]):
     """The agent's lines make one row of bridged turns, and the trainer's command reads it."""
     subprocess.run([sys.executable, "-c", moved(PYTHON[0], ports)], check=True, timeout=60)
-    read = subprocess.run(shlex.split(moved(command("curl"), ports)), check=True, capture_output=True, timeout=60)
-    (row,) = json.loads(read.stdout)["data"]
+    read, finish, listing, delete = (moved(line, ports) for line in COMMANDS if line.startswith("curl"))
+    (row,) = json.loads(printed(read))["data"]
 
     assert len(row["token_ids"]) == len(row["loss_mask"]) == len(row["logprobs"])
     assert ["rendered", "bridged", "bridged"] == [turn["how"] for turn in row["turns"]]
     assert sum(turn["completion_tokens"] for turn in row["turns"]) == sum(row["loss_mask"])
+
+    finished = json.loads(printed(finish))
+    assert (finished["status"], finished["reward"], finished["turns_in_flight"]) == ("finished", 1.0, 0)
+    assert json.loads(printed(listing))["data"] == [finished]
+    assert printed(delete) == ""
+    assert json.loads(printed(listing))["data"] == []
 
 
 def test_the_operators_commands_work(gateway: str, ports: dict[str, str]):

@@ -149,6 +149,13 @@ def test_a_session_id_wins_over_a_cache_key():
     assert "s2" == chat.decode(body(session_id="", prompt_cache_key="s2")).session_hint
 
 
+@pytest.mark.parametrize("key", ["", " ", "team//a", "v1", "a/finish", "x" * 513, "a\nb"])
+def test_a_cache_key_that_cannot_be_a_session_id_is_none(key):
+    """It was never meant as one; what is called a session id stays one, to be refused."""
+    assert chat.decode(body(prompt_cache_key=key)).session_hint is None
+    assert "v1" == chat.decode(body(session_id="v1", prompt_cache_key=key)).session_hint
+
+
 def test_tool_choice_none_hides_the_tools():
     """A template shows the model what it is given."""
     assert () == chat.decode(body(tools=[TOOL], tool_choice="none")).tools

@@ -61,6 +61,9 @@ def test_a_session_is_what_was_asked_for():
         ({"forced_sampling_params": {"max_tokens": 0}}, "forced_sampling_params.max_tokens"),
         ({"forced_sampling_params": {"logit_bias": {"x": 1}}}, "forced_sampling_params.logit_bias"),
         ({"budget": 3}, "budget"),
+        ({"budget": {"max_turn": 1}}, "budget.max_turn"),
+        ({"grop_id": "g"}, "grop_id"),
+        ({"reward": 1}, "reward"),
         ({"budget": {"max_turns": 0}}, "budget.max_turns"),
         ({"budget": {"max_turns": 1.5}}, "budget.max_turns"),
         ({"budget": {"max_context_tokens": "1"}}, "budget.max_context_tokens"),
@@ -82,6 +85,17 @@ def test_what_is_no_object_is_refused(text):
         wire.decode_creation(text)
     with pytest.raises(BadRequest):
         wire.decode_finish(text, {})
+
+
+def test_all_that_is_not_known_is_named_with_what_is():
+    """So that one look mends it."""
+    for decode in (wire.decode_creation, lambda text: wire.decode_finish(text, {})):
+        with pytest.raises(BadRequest, match=r"^rewrad, metdata is not known here: these are .*metadata") as refused:
+            decode(body(rewrad=1, metadata={"free": 1}, metdata={}))
+        assert refused.value.param == "rewrad"
+    with pytest.raises(BadRequest) as refused:
+        wire.decode_finish(body(**{f"{at}{'x' * 999}": 1 for at in range(99)}), {})
+    assert len(refused.value.message) < 1000
 
 
 @pytest.mark.parametrize("reward", [0, 1, -0.5, 1e300])
