@@ -42,10 +42,6 @@ class Difference:
     """Sampled tokens of the answers that came back so: they stand in the prompt for what the client sent."""
 
 
-EMPTY = b""
-"""The digest of no messages."""
-
-
 @dataclass(frozen=True, slots=True)
 class Root:
     """The lineage that a turn belongs to: what stands above its messages, as canonical JSON.
@@ -76,23 +72,6 @@ def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequen
     return messages[:count], messages[count:]
 
 
-def extend_digest(digest: bytes, message: Message) -> bytes:
-    """The digest of a run of messages and one more; equal runs, and only those, have equal digests.
-
-    A message's `name` is not part of it: clients add and drop it at will.
-    """
-    state = blake2b(digest, digest_size=16)
-    fields = [message.role, message.content, message.tool_call_id]
-    if message.role == "assistant":
-        fields.append(message.reasoning)
-        for call in message.tool_calls:
-            fields += [call.id, call.name, call.arguments]
-    for value in fields:
-        data = b"" if value is None else b"=" + value.encode("utf-8", "surrogatepass")
-        state.update(len(data).to_bytes(8, "big") + data)
-    return state.digest()
-
-
 def identity(message: Message) -> tuple[object, ...]:
     """What tells a message from every other; a `name` does not, since clients add and drop it at will."""
     if message.role != "assistant":
@@ -102,8 +81,8 @@ def identity(message: Message) -> tuple[object, ...]:
 
 def gist(message: Message) -> bytes:
     """A digest of what clients keep of an assistant message: its stripped text and its calls, spelt canonically."""
-    calls = tuple(ToolCall("", call.name, _canonical_arguments(call.arguments)) for call in message.tool_calls)
-    return extend_digest(EMPTY, Message("assistant", message.content.strip(), tool_calls=calls))
+    calls = [(call.name, _canonical_arguments(call.arguments)) for call in message.tool_calls]
+    return blake2b(repr((message.content.strip(), calls)).encode(), digest_size=16).digest()
 
 
 def accepted_differences(recorded: Message, replayed: Message, policy: Policy = "canonical") -> tuple[str, ...] | None:

@@ -17,14 +17,18 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from gateway.core.canon import EMPTY, Root, extend_digest, gist, split_system
+from gateway.core.canon import Root, gist, identity, split_system
 from gateway.core.types import Message, Messages
 
 _MOST_ALIKE = 32
 """Sessions named for one key, and for all rewritten answers together: no request costs more for their number."""
 
-Key = str | bytes | tuple[bytes, Root]
-"""A call's id; a digest; a digest and what stands above it."""
+Key = str | int | tuple[int, bytes] | tuple[int, bytes, Root]
+"""A call's id; what others said; all that was said and an answer's gist, with and without what stands above.
+
+What was said is known by its hash, which costs a tenth of a digest: who is named wrongly once in a lifetime is
+refused by its ledger.
+"""
 
 
 class Place(NamedTuple):
@@ -33,14 +37,10 @@ class Place(NamedTuple):
     length: int
     """How many messages it ends."""
     answer: Message
-    others: bytes
-    """Digest of what others said before."""
-    whole: bytes
-    """Digest of all that was said before: the text of answers without the white space around it."""
-
-    def gist(self) -> bytes:
-        """The digest of all that was said until here, this answer's calls included."""
-        return self.whole + gist(self.answer)
+    others: int
+    """Hash of what others said before."""
+    whole: int
+    """Hash of all that was said before: the text of answers without the white space around it."""
 
 
 class Prefixes:
@@ -55,8 +55,9 @@ class Prefixes:
         """Note that `session_id` has given `answers`, each of them to `prompt` below `root`."""
         last = places([*prompt, Message("assistant")])[-1]
         for answer in answers:
-            known = last._replace(answer=answer).gist()
-            keys: list[Key] = [last.others, known, (known, root), *(call.id for call in answer.tool_calls)]
+            known = gist(answer)
+            keys: list[Key] = [last.others, (last.whole, known), (last.whole, known, root)]
+            keys += [call.id for call in answer.tool_calls]
             for key in keys:
                 sessions = self._sessions.setdefault(key, {})
                 sessions.pop(session_id, None)
@@ -79,8 +80,8 @@ class Prefixes:
         for place in reversed(asked):
             keys: list[Key] = [call.id for call in place.answer.tool_calls if call.id in self._sessions]
             if not keys and place.others in self._sessions:
-                known = place.gist()
-                keys = [(known, root), known]
+                known = gist(place.answer)
+                keys = [(place.whole, known, root), (place.whole, known)]
             yield from self._named(keys, place.length, named)
 
     def likely(self, asked: list[Place]) -> Iterator[tuple[str, int]]:
@@ -101,13 +102,12 @@ class Prefixes:
 def places(messages: Messages) -> list[Place]:
     """The places of the assistant messages."""
     _, rest = split_system(messages)
-    others, whole, found = EMPTY, EMPTY, []
+    others, whole, found = 0, 0, []
     for length, message in enumerate(rest, 1):
-        said = message
         if message.role == "assistant":
             found.append(Place(length, message, others, whole))
-            said = Message("assistant", message.content.strip())
+            whole = hash((whole, message.content.strip()))
         else:
-            others = extend_digest(others, message)
-        whole = extend_digest(whole, said)
+            said = identity(message)
+            others, whole = hash((others, said)), hash((whole, said))
     return found

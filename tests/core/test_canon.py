@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.core.canon import (
     DIFFERENCES,
-    EMPTY,
     accepted_differences,
     canonical_json,
-    extend_digest,
     gist,
     identity,
     root_of,
@@ -148,40 +146,6 @@ def test_reserialising_json_never_changes_its_canonical_form(value):
     spread = json.dumps(value, indent=3, sort_keys=True)
 
     assert canonical_json(json.loads(compact)) == canonical_json(json.loads(spread))
-
-
-@given(st.lists(st.tuples(st.sampled_from(["user", "tool", "system"]), st.text(), st.none() | st.text()), max_size=4))
-def test_equal_digests_mean_equal_messages(parts):
-    """A digest tells apart what a delimiter could confuse."""
-    messages = [Message(role, content, tool_call_id=call_id) for role, content, call_id in parts]
-    shifted = [Message(role, content + "x", tool_call_id=call_id) for role, content, call_id in parts]
-
-    assert digest(messages) == digest(list(messages))
-    assert (digest(messages) == digest(shifted)) is (not parts)
-    assert digest(messages) != digest([*messages, Message("user", "")])
-
-
-def test_the_digest_of_a_foreign_assistant_message_covers_everything_it_says():
-    """Reasoning and calls are part of what it is."""
-    variants = [
-        Message("assistant", "x"),
-        Message("assistant", "x", reasoning=""),
-        Message("assistant", "x", reasoning="r"),
-        Message("assistant", "x", tool_calls=(CALL,)),
-        Message("assistant", "x", tool_calls=(CALL, CALL)),
-        Message("assistant", "x", tool_calls=call(arguments="{}")),
-        Message("user", "x"),
-        Message("user", "x", tool_call_id=""),
-    ]
-
-    assert len(variants) == len({digest([variant]) for variant in variants})
-
-
-def digest(messages):
-    state = EMPTY
-    for message in messages:
-        state = extend_digest(state, message)
-    return state
 
 
 def test_the_gist_of_an_answer_survives_what_clients_do_to_it():
