@@ -190,4 +190,6 @@ async def test_finding_and_forgetting_are_cheap_among_many_equal_calls() -> None
 
     for number in range(8192):
         retries.forget(f"s{number}")
-    assert not (retries._scopes or retries._ended or retries._led)
+    assert not retries._scopes
+    assert not retries._ended
+    assert not retries._led
