@@ -12,10 +12,12 @@ from pathlib import Path
 import orjson
 import pytest
 from aiohttp import ClientSession
+from structlog.testing import capture_logs
 
 from gateway.edge.log import Lines
 from gateway.render.demo import MODEL_NAME
-from tests.edge.house import until
+from tests.edge.house import House, until
+from tests.edge.marks import retry, turn_id
 from tests.edge.process import END_S, START_S, engine, flags, gateway
 
 TURNS = 3
@@ -166,3 +168,15 @@ async def test_a_fork_has_a_log_of_its_own() -> None:
     finally:
         os.close(writing)
         read.close()
+
+
+async def test_an_answer_that_was_there_already_has_a_line_too(house: House) -> None:
+    """With the ids of the turns, and that of its own request."""
+    first = await house.ask("s", n=2)
+
+    with capture_logs() as lines:
+        await house.ask("s", n=2, headers={**retry(), "X-Request-Id": "again"})
+
+    ids = turn_id(first).split(",")
+    replay = {"event": "replay", "session_id": "s", "request_id": "again", "turn_ids": ids, "log_level": "info"}
+    assert lines == [replay]
