@@ -12,6 +12,7 @@ from gateway.core.budget import Budget
 from gateway.edge.backends import Backends
 from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
+from gateway.edge.log import configure as configure_log
 from gateway.edge.metrics import Metrics
 from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
@@ -27,16 +28,22 @@ from gateway.wire.noise import Noise
 
 log = structlog.get_logger()
 
+_FAREWELL_S = 3.0
+"""When turns have ended: how long clients may take to read the last answers, or to send the rest of a request."""
+
 
 def create_app(settings: Settings, renderer: Renderer | None = None, *, store: Store | None = None) -> web.Application:
     """The gateway as `settings` have it, with a renderer or a store of your own if you bring them.
 
     Run it with ``handler_cancellation=True``, as `serve` does: otherwise a client that hangs up goes
-    unnoticed and its engine samples on.
+    unnoticed and its engine samples on. What it logs goes to standard error as JSON lines, unless structlog has been
+    configured.
 
     Raises:
         ConfigError: the tokenizer or the renderer cannot be had, or the renderer can never bridge.
     """
+    if not structlog.is_configured():
+        configure_log()
     tokenizer = registry.load_tokenizer(settings.model, settings.model_name or settings.model)
     spec, retention, lax = settings.renderer, settings.thinking_retention, settings.allow_bridgeless
     renderers, notes = registry.resolve(spec, tokenizer, renderer, retention=retention, bridgeless_ok=lax)
@@ -71,6 +78,7 @@ async def _lifespan(server: Server) -> AsyncIterator[None]:
     watch.cancel()
     with suppress(asyncio.CancelledError):
         await watch
+    await server.calls.tasks.drain()  # a request that came late has begun another
     await backends.close()
     server.deps.render_thread.shutdown(wait=False)
 
@@ -81,7 +89,8 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     Raises:
         ConfigError: the application cannot be made, or the address cannot be listened on.
     """
-    runner = web.AppRunner(create_app(settings), handler_cancellation=True, access_log=None)
+    app = create_app(settings)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL_S)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.host, settings.port).start()

@@ -33,7 +33,7 @@ def gateway() -> None:
 
 def serve(**flags: object) -> None:
     """Serve agents until stopped; prints one JSON line when ready. Every flag is also a GATEWAY_… variable."""
-    log.configure()
+    log.configure_process()
     try:
         settings = load_settings(**flags)
         uvloop.run(_serve(settings))

@@ -35,7 +35,7 @@ def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
     Raises:
         ConfigError: the extra ``demo`` is missing, or a flag is missing or ill.
     """
-    log.configure()
+    log.configure_process()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     try:
         import jinja2  # noqa: F401  # transformers imports it when it is too late for advice

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import structlog
 from aiohttp import web
 
 from gateway.core.turn import Turn
@@ -22,6 +23,9 @@ from gateway.wire.dialect import Dialect
 from gateway.wire.noise import Noise
 from gateway.wire.session_id import checked_session_id
 
+log = structlog.get_logger()
+
+_REPLAYED = "x-gateway-replayed"
 _LARGE_BODY_BYTES = 1 << 20
 """From here on, decoding would hold up everybody else for tens of milliseconds."""
 
@@ -65,7 +69,7 @@ class Calls:
             task = self._begin(asked, scope, request_id_of(request))
             self.retries.add(sending, task)
         else:
-            headers["x-gateway-replayed"] = "true"
+            headers[_REPLAYED] = "true"
             self._deps.metrics.replays.inc()
         encode = partial(dialect.encode, request=asked, created_s=int(time.time()))
         return await _answer(request, task, encode, headers)
@@ -73,8 +77,9 @@ class Calls:
     def _begin(self, asked: TurnRequest, named: str | None, request_id: str) -> WaitedTask[Taken]:
         session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
-        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named)
-        return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed)
+        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, tell=self.tasks.fail)
+        about = {"session_id": session_id, "request_id": request_id}
+        return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, **about)
 
     async def _turns(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
@@ -99,6 +104,13 @@ async def _answer(
             task.when_done(partial(_note_loss, task))
         raise
     taken.note_delivery(delivered=delivered)
+    if _REPLAYED in headers:
+        log.info(
+            "replay",
+            session_id=taken.session.id,
+            request_id=headers["x-request-id"],
+            turn_ids=[turn.id for turn in taken.turns],
+        )
     return response
 
 

@@ -1,21 +1,113 @@
-"""JSON lines on standard error: counts and ids of things, never prompts, keys or tokens."""
+"""JSON lines on standard error: counts and ids of things, never prompts, keys or tokens.
 
+A thread of its own writes them, so that a pipe that nobody reads holds up no call; what cannot be written is dropped
+and counted.
+"""
+
+import atexit
 import logging
+import os
 import sys
+import traceback
+from contextlib import suppress
+from functools import cache
+from queue import Full, Queue
+from threading import Thread
 
 import structlog
 
+_MOST_LINES = 10_000
+_FAREWELL_S = 0.5
+"""How long the end of the process waits for a reader, twice at most."""
+
+
+class Lines:
+    """A file to be logged to, whose lines appear on a descriptor, in order; `write` neither waits nor fails."""
+
+    def __init__(self, descriptor: int | None, most: int = _MOST_LINES) -> None:
+        self._descriptor = descriptor
+        self._most = most
+        self.dropped = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin to write; once more in a fork, in which threads do not live on."""
+        self._queue: Queue[str | None] = Queue(self._most)
+        self._thread = Thread(target=self._write_all, name="log", daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> int:
+        """Take a line, or drop it when too many wait."""
+        try:
+            self._queue.put_nowait(line)
+        except Full:
+            self.dropped += 1
+        return len(line)
+
+    def flush(self) -> None:
+        """Nothing: the thread does not keep lines back."""
+
+    def close(self) -> None:
+        """Wait for the lines that are left, but not for a reader that is not there."""
+        with suppress(Full):
+            self._queue.put(None, timeout=_FAREWELL_S)
+        self._thread.join(_FAREWELL_S)
+
+    def _write_all(self) -> None:
+        while (line := self._queue.get()) is not None:
+            rest = line.encode(errors="backslashreplace")
+            try:
+                if self._descriptor is None:
+                    raise OSError("there is no standard error")
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            except OSError:
+                self.dropped += 1
+
+
+@cache
+def _lines() -> Lines:
+    """The one of this process."""
+    # Not by way of sys.stderr: the interpreter would wait at its end for the lock of a write that hangs. And a copy
+    # of the descriptor, since its number can come to mean something else.
+    try:
+        lines = Lines(os.dup(sys.__stderr__.fileno()) if sys.__stderr__ else None)
+    except OSError:
+        lines = Lines(None)
+    atexit.register(lines.close)
+    os.register_at_fork(after_in_child=lines.start)
+    return lines
+
+
+def dropped_lines() -> int:
+    """How many lines could not be written."""
+    return _lines().dropped
+
 
 def configure() -> None:
-    """Send structlog and the standard library's warnings to standard error, one JSON object a line."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=structlog.processors.JSONRenderer()))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    """Send structlog to standard error, one JSON object a line."""
     # Its words on a request that is no HTTP repeat the request; what our handlers raise is logged by the server.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     steps = structlog.processors
     structlog.configure(
         processors=[steps.add_log_level, steps.TimeStamper("iso"), steps.format_exc_info, steps.JSONRenderer()],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_lines()),  # type: ignore[arg-type]  # it writes and flushes
         cache_logger_on_first_use=True,
     )
+
+
+def configure_process() -> None:
+    """As `configure`, and what others say through the standard library, from warnings on, likewise."""
+    configure()
+    handler = logging.StreamHandler(_lines())
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=structlog.processors.JSONRenderer()))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.captureWarnings(True)
+
+
+def where(error: BaseException | None = None) -> dict[str, object]:
+    """Where a failure happened (the one that is being handled, if none is given), for the line that tells of it.
+
+    In place of `exc_info`, of which some set-ups of structlog show all that was in hand there: prompts and keys.
+    """
+    return {"exc_info": False, "traceback": "".join(traceback.format_exception(error or sys.exception()))}

@@ -1,8 +1,20 @@
 """What Prometheus sees. Labels are bounded: never a session, a request or a key."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from gateway.core.turn import Turn
+from gateway.edge.log import dropped_lines
+
+
+class _DroppedLines(Collector):
+    """What the process counts, and not one gateway in it."""
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily("gateway_log_lines_dropped", "Log lines that nobody took.", value=dropped_lines())
 
 
 class Metrics:
@@ -19,6 +31,7 @@ class Metrics:
         self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
         self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
+        self.registry.register(_DroppedLines())
         self.in_flight = Gauge(
             "gateway_turns_in_flight", "Turns under way.", ["engine", "rank"], registry=self.registry
         )

@@ -4,8 +4,13 @@ A client that lost its answer sends the same bytes again and says so, by a retry
 answered by the call that it repeats: joined while that runs, replayed when it is recorded. The same bytes without
 such a mark are a resample, and always sampled.
 
-A retry count does not say which of several equal calls it repeats. One client never sends the same count twice, so
-each call answers each count once at most; otherwise resamples that fail together would come back as one.
+A retry count does not say which of several equal calls it repeats. But one client sends each count once, and the
+counts in order: a call answers each count once at most, never one below all that it has seen, and the retry number k
+first of all asks the calls that have seen k - 1. Otherwise resamples that fail together would come back as one.
+
+Among these it would be natural to join what runs, and then to replay what is recorded. Yet a client that retries has
+hung up before, or was hung up on: a call that somebody still waits for is somebody else's, unless its client is gone
+without a word. So such a call comes last, and one that was answered before it, since its answer may have been lost.
 
 Mutable state: the attributes of `Retries` and of its calls, written by `Retries` only.
 """
@@ -13,6 +18,7 @@ Mutable state: the attributes of `Retries` and of its calls, written by `Retries
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
 from hashlib import blake2b
 
 from gateway.core.turn import Turn
@@ -73,6 +79,17 @@ def sending_of(scope: str | None, digest: bytes, headers: Mapping[str, str]) -> 
     return Sending(scope, digest, key, int(count) if is_count else 0)
 
 
+class _State(IntEnum):
+    """How a call stands; in this order they are what a retry without a key most probably repeats."""
+
+    LEFT_ALONE = auto()
+    UNDELIVERED = auto()
+    FAILED = auto()
+    """It answers nobody: its retry is sampled anew, and not answered by an equal call that did well."""
+    ANSWERED = auto()
+    WAITED_FOR = auto()
+
+
 @dataclass(slots=True, eq=False)
 class _Call:
     """One call that was begun, and the retries that it has answered."""
@@ -84,35 +101,17 @@ class _Call:
     """The retry counts that it came with, or was given to."""
 
     @property
-    def running(self) -> bool:
-        return self.task is not None and self.task.running
-
-    @property
     def taken(self) -> Taken | None:
         return self.task.result if self.task is not None else None
 
     @property
-    def failed(self) -> bool:
-        return not self.running and self.taken is None
-
-    @property
-    def left_alone(self) -> bool:
-        return self.task is not None and self.task.running and not self.task.waiters
-
-    @property
-    def undelivered(self) -> bool:
-        return self.taken is not None and self.taken.is_undelivered()
-
-
-_ORDER: tuple[Callable[[_Call], bool], ...] = (
-    lambda call: call.left_alone,
-    lambda call: call.undelivered,
-    lambda call: call.failed,
-    lambda call: call.running,
-    lambda call: call.taken is not None,
-)
-"""What a retry without a key most probably repeats. A failed call answers nobody: its retry is sampled anew, and not
-answered by an equal call that did well."""
+    def state(self) -> _State:
+        if self.task is not None and self.task.running:
+            return _State.WAITED_FOR if self.task.waiters else _State.LEFT_ALONE
+        taken = self.taken
+        if taken is None:
+            return _State.FAILED
+        return _State.UNDELIVERED if taken.is_undelivered() else _State.ANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +149,8 @@ class Retries:
         self._scopes: dict[str | None, _Scope] = {}
         self._ended: OrderedDict[_Call, float] = OrderedDict()
         # When each of them ended, oldest first.
+        self._led: dict[str, dict[_Call, None]] = {}
+        # Those that named no session and were answered, by the session that they were led to.
 
     def find(self, sending: Sending) -> WaitedTask[Taken] | None:
         """The call that answers this request; ``None`` if it must be sampled.
@@ -162,7 +163,7 @@ class Retries:
         call = _by_key(scope, sending, sending.key) if sending.key is not None else _by_count(scope, sending)
         if call is None:
             return None
-        if call.failed:
+        if call.state is _State.FAILED:
             self._remove(call)
             return None
         call.counts.add(sending.count)
@@ -180,9 +181,7 @@ class Retries:
 
     def forget(self, session_id: str) -> None:
         """Answer nothing more from a session that was deleted, whether its calls named it or not."""
-        unnamed = self._scope(None).calls()
-        found = [call for call in unnamed if call.taken is not None and call.taken.session.id == session_id]
-        for call in [*self._scope(session_id).calls(), *found]:
+        for call in [*self._scope(session_id).calls(), *self._led.get(session_id, ())]:
             self._remove(call)
 
     def _scope(self, name: str | None) -> _Scope:
@@ -192,8 +191,10 @@ class Retries:
     def _end(self, call: _Call) -> None:
         if not self._scope(call.sending.scope).holds(call):
             return  # it was forgotten, or its key has passed to another call
-        if call.failed:
+        if call.taken is None:
             call.task = None
+        elif call.sending.scope is None:
+            self._led.setdefault(call.taken.session.id, {})[call] = None
         self._ended[call] = self._clock()
         self._expire()
 
@@ -207,6 +208,11 @@ class Retries:
 
     def _remove(self, call: _Call) -> None:
         self._ended.pop(call, None)
+        led = call.taken.session.id if call.taken is not None else ""
+        if call in self._led.get(led, ()):
+            del self._led[led][call]
+            if not self._led[led]:
+                del self._led[led]
         scope = self._scope(call.sending.scope)
         scope.remove(call)
         if not (scope.counted or scope.keyed):
@@ -215,13 +221,14 @@ class Retries:
 
 def _by_key(scope: _Scope, sending: Sending, key: str) -> _Call | None:
     call = scope.keyed.get(key)
-    if call is not None and not call.failed and call.sending.digest != sending.digest:
+    if call is not None and call.state is not _State.FAILED and call.sending.digest != sending.digest:
         raise BadRequest(f"this {_KEY} came with another body before: each request needs its own", param=_KEY)
     return call
 
 
 def _by_count(scope: _Scope, sending: Sending) -> _Call | None:
-    if not sending.count:
-        return None
-    calls = [call for call in scope.counted.get(sending.digest, ()) if sending.count not in call.counts]
-    return next((call for fits in _ORDER for call in calls if fits(call)), None)
+    count = sending.count
+    calls = scope.counted.get(sending.digest, ()) if count else ()
+    possible = (call for call in calls if count not in call.counts and min(call.counts) < count)
+
+    return min(possible, key=lambda call: (count - 1 not in call.counts, call.state), default=None)

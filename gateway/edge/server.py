@@ -16,6 +16,7 @@ from gateway.core.types import JsonObject
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.lifecycle import Lifecycle
+from gateway.edge.log import where
 from gateway.edge.request_id import request_id_of
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
@@ -140,7 +141,7 @@ class Server:
             unknown = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
             return self._refusal(unknown, allow=error.headers.get("Allow"))
         except Exception:
-            log.exception("unexpected failure", path=request.path)
+            log.exception("unexpected failure", path=request.path, **where())
             return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -185,7 +186,7 @@ async def _written(
         await response.write_eof()
     except Exception as error:
         if not isinstance(error, ConnectionError):  # that is only a client that has left
-            log.exception("an export failed halfway", path=request.path)
+            log.exception("an export failed halfway", path=request.path, **where())
         if request.transport is not None:
             request.transport.abort()  # what was sent is no answer, and must not look like one
     return response

@@ -18,6 +18,7 @@ class Call(Protocol):
     session_id: str
     request: TurnRequest
     sealed: bool
+    failed: bool
     anonymous: bool
 
 
@@ -64,8 +65,8 @@ class Session:
 
     @property
     def turns_in_flight(self) -> int:
-        """Turns under way: an n-fold request takes n."""
-        return sum(held.call.request.n for held in self.held)
+        """Turns that may still become complete: an n-fold request takes n."""
+        return sum(held.call.request.n for held in self.held if not held.call.failed)
 
     def spent(self) -> Spent:
         """What has been used up so far. Each turn is looked at once."""

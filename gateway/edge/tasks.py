@@ -7,34 +7,42 @@ awaited.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import structlog
 
-from gateway.errors import EngineUnavailable
+from gateway.edge.log import where
+from gateway.errors import EngineUnavailable, GatewayError
 
 log = structlog.get_logger()
 T = TypeVar("T")
 
 
 class WaitedTask(Generic[T]):
-    """Work under way, and those who wait for it. When it has ended, it no longer knows what it was asked to do."""
+    """Work under way, and those who wait for it. When it has ended, it no longer knows what it was asked to do.
 
-    def __init__(self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float) -> None:
+    Its outcome can be known before it has ended, see `WaitedTasks.fail`.
+    """
+
+    def __init__(
+        self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float, about: Mapping[str, str]
+    ) -> None:
         self._task = asyncio.create_task(work)
+        self._outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._may_cancel: Callable[[], bool] | None = may_cancel
         self._grace_s = grace_s
         self._timer: asyncio.TimerHandle | None = None
-        self._cancelled = False
+        self._doomed = False
+        self._about = about
         self._task.add_done_callback(self._end)
         self.waiters = 0
         """How many wait for it now."""
 
     @property
     def running(self) -> bool:
-        """It will still have a result or an error for who joins."""
-        return not (self._task.done() or self._cancelled)
+        """It may still have a result for who joins."""
+        return not (self._doomed or self._task.done())
 
     @property
     def result(self) -> T | None:
@@ -54,9 +62,9 @@ class WaitedTask(Generic[T]):
         self.waiters += 1
         self._stop_timer()
         try:
-            return await asyncio.shield(self._task)
+            return await asyncio.shield(self._outcome)
         except asyncio.CancelledError:
-            if self._task.cancelled():
+            if self._outcome.cancelled():
                 raise EngineUnavailable("the gateway is stopping") from None
             raise
         finally:
@@ -72,8 +80,14 @@ class WaitedTask(Generic[T]):
         """End it, if it is not past that."""
         self._stop_timer()
         if self._may_cancel is not None and self._may_cancel():
-            self._cancelled = True
+            self._doomed = True
             self._task.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """See `WaitedTasks.fail`."""
+        self._doomed = True
+        if not isinstance(error, asyncio.CancelledError):  # why that was is told at the end
+            self._settle(error)
 
     def _left_alone(self) -> None:
         if self._grace_s:
@@ -89,9 +103,25 @@ class WaitedTask(Generic[T]):
     def _end(self, task: asyncio.Task[T]) -> None:
         self._stop_timer()
         self._may_cancel = None  # it knows the request, which need not outlive the work
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self.waiters:
-            log.error("failed after its client had left", exc_info=error)
+        if task.cancelled():
+            self._outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self._settle(error)
+        elif not self._outcome.done():
+            self._outcome.set_result(task.result())
+
+    def _settle(self, error: BaseException) -> None:
+        """Tell the waiters of a failure, the first one that is known; or the log, when nobody waits."""
+        if self._outcome.done():
+            return
+        self._outcome.set_exception(error)
+        self._outcome.exception()  # it counts as looked at, or the event loop complains
+        if self.waiters:
+            return
+        if isinstance(error, GatewayError):
+            log.info("failed after its client had left", code=error.code, status=error.status, **self._about)
+        else:
+            log.error("failed after its client had left", **where(error), **self._about)
 
 
 class WaitedTasks:
@@ -101,12 +131,21 @@ class WaitedTasks:
         self._grace_s = grace_s
         self._tasks: dict[asyncio.Task[Any], WaitedTask[Any]] = {}
 
-    def start(self, work: Coroutine[Any, Any, T], *, may_cancel: Callable[[], bool]) -> WaitedTask[T]:
-        """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so."""
-        waited = WaitedTask(work, may_cancel, self._grace_s)
+    def start(self, work: Coroutine[Any, Any, T], *, may_cancel: Callable[[], bool], **about: str) -> WaitedTask[T]:
+        """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so. `about` is for the log."""
+        waited = WaitedTask(work, may_cancel, self._grace_s, about)
         self._tasks[waited._task] = waited
         waited._task.add_done_callback(self._tasks.pop)
         return waited
+
+    def fail(self, error: BaseException) -> None:
+        """Say, from within a task of these, that it will fail with `error`, though it has something left to do.
+
+        From now on nobody should join it; those who wait hear the error at once, unless it is a cancellation.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[task].fail(error)
 
     async def drain(self) -> None:
         """Cancel what may still be cancelled, and wait until everything has ended."""

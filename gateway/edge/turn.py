@@ -22,6 +22,7 @@ from gateway.core.prompt import build_prompt
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
 from gateway.edge.backends import Backends, Rank
+from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session
 from gateway.edge.store import Store
@@ -71,6 +72,15 @@ class TurnCall:
     """Set when the turns are being recorded: from then on the call is no longer cancelled."""
     anonymous: bool = False
     """Whether the client named no session."""
+    failed: bool = False
+    """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
+    tell: Callable[[BaseException], None] = lambda _error: None
+    """Is told why it has failed, as soon as that is known."""
+
+    def fail(self, error: BaseException) -> None:
+        """There will be no answer but `error`, whatever is still to be recorded."""
+        self.sealed = self.failed = True
+        self.tell(error)
 
 
 @dataclass(slots=True)
@@ -104,13 +114,12 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     try:
         await together(_sample(choice, prompt, translator, session, deps) for choice in choices)
         read = await deps.rendering(lambda: [_read(translator, prompt, choice) for choice in choices])
-    except (asyncio.CancelledError, GatewayError):
-        partials = [(choice, partial) for choice in choices if (partial := choice.collector.partial())]
-        if partials:
-            call.sealed = True
-            nothing = Answer(Message("assistant"))
-            aborted = [_sealed(choice, pending, prompt, ids, nothing, retention) for choice, ids in partials]
-            await _record(call, session, deps, pending, aborted)
+    except (asyncio.CancelledError, GatewayError) as error:
+        call.fail(error)
+        nothing = Answer(Message("assistant"))
+        partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]
+        aborted = [_sealed(choice, pending, prompt, ids, nothing, retention) for choice, ids in partials]
+        await _record_aborted(call, session, deps, pending, aborted)
         raise
     call.sealed = True
     pairs = zip(choices, read, strict=True)
@@ -189,6 +198,18 @@ def _sealed(
     assert choice.rank is not None  # it has sampled there
     origin = Origin(choice.rank.engine.url, choice.rank.number, retention)
     return pending.seal(choice.turn_id, prompt, completion, answer, origin)
+
+
+async def _record_aborted(
+    call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]
+) -> None:
+    """As `_record`; a store that fails does not hide why the call did."""
+    try:
+        if turns:
+            await _record(call, session, deps, pending, turns)
+    except Exception:
+        about = {"session_id": session.id, "request_id": call.request_id}
+        log.exception("an aborted turn could not be kept", **about, **where())
 
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]) -> None:

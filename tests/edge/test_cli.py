@@ -1,13 +1,9 @@
 """`gateway serve` as a process: its one line, its end, its refusals, and what it keeps to itself."""
 
 import asyncio
-import os
 import signal
 import socket
-import sys
-import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,79 +12,9 @@ import pytest
 from aiohttp import ClientSession
 
 from gateway import __version__
-from gateway.sim import FAULTS, JOURNAL, create_sim
-from tests.edge.house import MODEL_NAME, Application, Json, Words, serving, until
-
-START_S, END_S = 30, 5
-
-
-class Process:
-    """A running `gateway`; its standard error goes to a file, which never fills up."""
-
-    def __init__(self, child: asyncio.subprocess.Process, errors: Path) -> None:
-        self.child = child
-        self._errors = errors
-        self.url = ""
-
-    @property
-    def errors(self) -> str:
-        """All that it has written to standard error."""
-        return self._errors.read_text()
-
-    async def line(self) -> bytes:
-        """The next line of standard output; empty when there are no more."""
-        assert self.child.stdout is not None
-        return await asyncio.wait_for(self.child.stdout.readline(), START_S)
-
-    async def ready(self) -> Json:
-        """The ready line."""
-        line = await self.line()
-        assert line, self.errors
-        announced: Json = orjson.loads(line)
-        self.url = announced["url"]
-        return announced
-
-    async def ended(self, within_s: float = START_S) -> int:
-        """The exit status, once it has ended by itself."""
-        return await asyncio.wait_for(self.child.wait(), within_s)
-
-
-@asynccontextmanager
-async def gateway(tmp_path: Path, *args: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
-    """`gateway` with these arguments; killed at the end of the block if it still runs."""
-    errors = tmp_path / f"{time.monotonic_ns()}.err"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
-    quiet = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200", "NO_COLOR": "1"}
-    with errors.open("wb") as file:
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway", *args),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=file,
-            env={**clean, **quiet, **(env or {})},
-        )
-    try:
-        yield Process(child, errors)
-    finally:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                child.kill()
-        await child.communicate()
-
-
-def flags(**settings: object) -> list[str]:
-    """Settings as flags of `serve`."""
-    return [
-        "serve",
-        *(part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))),
-    ]
-
-
-@asynccontextmanager
-async def engine() -> AsyncIterator[tuple[str, Application]]:
-    """A sim and its URL."""
-    sim = create_sim()
-    async with serving(sim) as server:
-        yield str(server.make_url("")), sim
+from gateway.sim import FAULTS, JOURNAL
+from tests.edge.house import MODEL_NAME, Words, until
+from tests.edge.process import END_S, engine, flags, gateway
 
 
 def chat(words: Words, prompt: str, said: str) -> bytes:
@@ -193,6 +119,22 @@ async def test_a_request_that_is_no_http_brings_no_secret_into_the_log(tmp_path:
 
         assert not [secret for secret in ("hush", "swordfish") if secret in process.errors]
         assert all(isinstance(orjson.loads(line), dict) for line in process.errors.splitlines())
+
+
+async def test_a_client_that_sends_half_a_request_does_not_hold_up_the_end(
+    tmp_path: Path, tokenizer_folder: str
+) -> None:
+    """It has a few seconds to send the rest."""
+    async with gateway(tmp_path, *flags(model=tokenizer_folder, model_name=MODEL_NAME, port=0)) as process:
+        address = urlsplit((await process.ready())["url"])
+        _, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        process.child.send_signal(signal.SIGTERM)
+
+        assert await process.ended(END_S) == 0
+        writer.close()
 
 
 async def refused(tmp_path: Path, *args: str, env: Mapping[str, str] | None = None) -> tuple[int, list[str]]:

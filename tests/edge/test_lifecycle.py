@@ -329,6 +329,22 @@ async def test_deleted_while_it_is_sampled(open_house: OpenHouse, words: Words) 
     assert [turn.status for turn in store.turns] == ["aborted"]
 
 
+async def test_deleted_while_it_is_sampled_and_the_store_fails(open_house: OpenHouse, words: Words) -> None:
+    """The agent hears that its session is gone; the deletion can be repeated."""
+    store = KeepingStore()
+    house = await open_house(store=store)
+    house.faults.inject("stall", after=3)
+    async with waiting(house, "s", HELLO, words.said("A long answer.")) as answer:
+        await until(lambda: house.journal and len(house.journal[0].emitted) == 3)
+        await asyncio.sleep(0.05)
+        store.failure = OSError("full")
+        assert (await house.send("DELETE", "/sessions/s")).status == 500
+        is_final(await answer, 409, "session_closed")
+
+    store.failure = None
+    assert (await house.send("DELETE", "/sessions/s")).status == 204
+
+
 async def test_deleted_while_it_is_stored(open_house: OpenHouse, words: Words) -> None:
     """The turn is recorded and answered, and only then deleted: what is stored is stored before."""
     store = KeepingStore()

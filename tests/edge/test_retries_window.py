@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -106,6 +108,7 @@ async def test_a_deleted_session_s_running_call_answers_no_retry() -> None:
     assert retries.find(Sending("s", b"digest", count=1)) is None
     assert not retries._scopes
     assert not retries._ended
+    assert not retries._led
 
 
 async def test_of_a_call_that_failed_only_the_fact_is_kept() -> None:
@@ -143,6 +146,7 @@ async def test_nothing_is_kept_beyond_the_window() -> None:
     assert retries.find(Sending("0", b"digest", count=1)) is None
     assert not retries._scopes
     assert not retries._ended
+    assert not retries._led
 
 
 async def test_a_key_whose_call_failed_belongs_to_the_next_body() -> None:
@@ -162,3 +166,30 @@ async def test_a_key_whose_call_failed_belongs_to_the_next_body() -> None:
     assert retries.find(Sending("s", b"two", "k")) is other
     with pytest.raises(BadRequest, match="another body"):
         retries.find(Sending("s", b"one", "k"))
+
+
+async def test_finding_and_forgetting_are_cheap_among_many_equal_calls() -> None:
+    """A look at a call costs little, and to forget a session costs nothing for the calls of others."""
+    retries = Retries(900, 8192, Clock())
+    for number in range(8192):
+        retries.add(Sending(None, b"digest"), await ended(f"s{number}"))
+    await asyncio.sleep(0)
+
+    def seconds(call: Callable[[], object]) -> float:
+        began_s = time.perf_counter()
+        call()
+        return time.perf_counter() - began_s
+
+    one_look_s = seconds(lambda: [sum(range(20)) for _ in range(8192)])
+    counts = count(1)
+    assert (
+        min(seconds(lambda: retries.find(Sending(None, b"digest", count=next(counts)))) for _ in range(3))
+        < 20 * one_look_s
+    )
+    assert min(seconds(lambda: retries.forget("unknown")) for _ in range(3)) < one_look_s / 10
+
+    for number in range(8192):
+        retries.forget(f"s{number}")
+    assert not retries._scopes
+    assert not retries._ended
+    assert not retries._led

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.edge.tasks import WaitedTask, WaitedTasks, together
 from gateway.errors import EngineUnavailable
@@ -117,6 +118,72 @@ async def test_a_failure_without_a_waiter_is_no_stray_exception() -> None:
 
     assert work.outcome == "done"
     assert strays == []
+
+
+async def test_a_failure_that_is_known_early_is_told_at_once() -> None:
+    """What is left to do goes on, nobody should join meanwhile, and draining still awaits it."""
+    tasks, end = WaitedTasks(), asyncio.Event()
+
+    async def work() -> str:
+        tasks.fail(ValueError("no"))
+        await end.wait()
+        raise ValueError("something else")
+
+    task = tasks.start(work(), may_cancel=never)
+    with pytest.raises(ValueError, match="no"):
+        await task.wait()
+    assert not task.running
+    draining = asyncio.ensure_future(tasks.drain())
+    await asyncio.sleep(0.01)
+    assert not draining.done()
+
+    end.set()
+
+    await draining
+    with pytest.raises(ValueError, match="no"):
+        await task.wait()
+
+
+async def test_a_cancellation_that_is_known_early_is_told_as_what_it_comes_to() -> None:
+    """The work may turn it into an error of its own."""
+    tasks = WaitedTasks()
+
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            tasks.fail(error)
+            await asyncio.sleep(0.01)
+            assert not task.running
+            raise ValueError("closed") from None
+        return ""
+
+    task = tasks.start(work(), may_cancel=always)
+    waiter = await joined(task)
+    await asyncio.sleep(0)
+    task._task.cancel()
+
+    with pytest.raises(ValueError, match="closed"):
+        await waiter
+
+
+async def test_a_failure_that_nobody_waits_for_is_one_line() -> None:
+    """An outcome of ours says what it was; only a bug says where."""
+    tasks, lines = WaitedTasks(), []
+    for failure in (EngineUnavailable("no"), ValueError("swordfish")):
+        work = Work(failure)
+        with capture_logs() as logged:
+            task = tasks.start(work.run(), may_cancel=never, request_id="r")
+            await left(await joined(task))
+            work.end.set()
+            await tasks.drain()
+        lines += logged
+
+    outcome, bug = lines
+    told = {"event": "failed after its client had left", "request_id": "r"}
+    assert outcome == {**told, "code": "engine_unavailable", "status": 503, "log_level": "info"}
+    assert bug.items() >= {**told, "log_level": "error", "exc_info": False}.items()
+    assert "in run" in bug["traceback"]
 
 
 async def test_draining_ends_what_may_be_ended_and_awaits_the_rest() -> None:
