@@ -108,7 +108,7 @@ async def _answer(
         log.info(
             "replay",
             session_id=taken.session.id,
-            request_id=headers["x-request-id"],
+            request_id=request_id_of(request),
             turn_ids=[turn.id for turn in taken.turns],
         )
     return response
