@@ -16,9 +16,10 @@ from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.labels import labels_of
 from gateway.edge.request_id import request_id_of
 from gateway.edge.retries import Retries, Taken, digest_of, sending_of
+from gateway.edge.session import TurnCall
 from gateway.edge.sessions import Sessions
 from gateway.edge.tasks import WaitedTask, WaitedTasks
-from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.edge.turn import Deps, take_turn
 from gateway.wire.dialect import Dialect
 from gateway.wire.noise import Noise
 from gateway.wire.session_id import checked_session_id

@@ -1,8 +1,8 @@
-"""One session of this gateway."""
+"""One session of this gateway, and the calls that take turns in it."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from gateway.core.budget import Spent
 from gateway.core.canon import Policy
@@ -12,21 +12,35 @@ from gateway.core.types import JsonObject, TurnRequest
 from gateway.wire.sessions import Finish, SessionState
 
 
-class Call(Protocol):
-    """What is to be known of a call that takes turns in a session."""
+@dataclass(slots=True)
+class TurnCall:
+    """One call being taken: a turn, or as many siblings as it asks for."""
 
     session_id: str
     request: TurnRequest
-    sealed: bool
-    failed: bool
-    anonymous: bool
+    turn_ids: tuple[str, ...]
+    """One for each answer that is asked for."""
+    request_id: str
+    sealed: bool = False
+    """Set when the turns are being recorded: from then on the call is no longer cancelled."""
+    anonymous: bool = False
+    """Whether the client named no session."""
+    failed: bool = False
+    """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
+    tell: Callable[[BaseException], None] = lambda _error: None
+    """Is told why it has failed, as soon as that is known."""
+
+    def fail(self, error: BaseException) -> None:
+        """There will be no answer but `error`, whatever is still to be recorded."""
+        self.sealed = self.failed = True
+        self.tell(error)
 
 
 @dataclass(slots=True, eq=False)
 class Held:
     """One call under way, and the task that it runs in."""
 
-    call: Call
+    call: TurnCall
     task: "asyncio.Task[object]"
     evicted: bool = False
 

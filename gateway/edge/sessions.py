@@ -14,7 +14,7 @@ from gateway.core.prefixes import Prefixes, places
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
-from gateway.edge.session import Call, Held, Session
+from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
 from gateway.errors import SessionClosed, SessionExists, UnknownSession
 from gateway.wire.sessions import Finish, Page, SessionState
@@ -68,7 +68,7 @@ class Sessions:
         self._number(session)
 
     @contextmanager
-    def entered(self, call: Call) -> Iterator[Session]:
+    def entered(self, call: TurnCall) -> Iterator[Session]:
         """The session for the time of one call, made if need be; for the task that takes the call's turns.
 
         Raises:
@@ -92,7 +92,7 @@ class Sessions:
             if not (session.held or session.exists or session.deleted):
                 self._sessions.pop(session.id, None)
 
-    def _admitting(self, call: Call) -> Session:
+    def _admitting(self, call: TurnCall) -> Session:
         self._refuse_deleted(call.session_id)
         session = self._sessions.get(call.session_id)
         if session is None:

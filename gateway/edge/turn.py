@@ -24,7 +24,7 @@ from gateway.core.types import Answer, Completion, FinishReason, Message, Origin
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
-from gateway.edge.session import Session
+from gateway.edge.session import Session, TurnCall
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
@@ -57,30 +57,6 @@ class Deps:
     async def rendering(self, call: Callable[[], T]) -> T:
         """Run one call of a renderer off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self.render_thread, call)
-
-
-@dataclass(slots=True)
-class TurnCall:
-    """One call being taken: a turn, or as many siblings as it asks for."""
-
-    session_id: str
-    request: TurnRequest
-    turn_ids: tuple[str, ...]
-    """One for each answer that is asked for."""
-    request_id: str
-    sealed: bool = False
-    """Set when the turns are being recorded: from then on the call is no longer cancelled."""
-    anonymous: bool = False
-    """Whether the client named no session."""
-    failed: bool = False
-    """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
-    tell: Callable[[BaseException], None] = lambda _error: None
-    """Is told why it has failed, as soon as that is known."""
-
-    def fail(self, error: BaseException) -> None:
-        """There will be no answer but `error`, whatever is still to be recorded."""
-        self.sealed = self.failed = True
-        self.tell(error)
 
 
 @dataclass(slots=True)

@@ -248,6 +248,21 @@ class KeepingStore:
         self.turns.extend(turns)
 
 
+def is_final(answer: Answer, status: int, code: str) -> None:
+    """A refusal that no SDK tries again."""
+    assert (answer.status, answer.error["code"]) == (status, code)
+    assert "Retry-After" not in answer.headers
+    if status != 404:
+        assert answer.headers["x-should-retry"] == "false"
+
+
+async def listed(house: House, query: str = "") -> tuple[list[str], str | None]:
+    """The ids on one page of sessions, and the cursor of the next."""
+    answer = await house.send("GET", f"/sessions{query}")
+    assert answer.status == 200
+    return [session["session_id"] for session in answer.body["data"]], answer.body["next"]
+
+
 async def until(holds: Callable[[], Any], *, within_s: float = 2.0) -> None:
     """Wait until `holds`, a function or a coroutine function, is true; fail when it takes too long."""
     deadline = time.monotonic() + within_s

@@ -7,9 +7,9 @@ import pytest
 from gateway.core.budget import Budget
 from gateway.core.terms import Terms
 from gateway.core.types import Message, TurnRequest
+from gateway.edge.session import TurnCall
 from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore
-from gateway.edge.turn import TurnCall
 from gateway.errors import SessionClosed, SessionExists, TooManyRequests, UnknownSession
 from gateway.wire.sessions import Finish, Page
 from tests.core.toy import Talk

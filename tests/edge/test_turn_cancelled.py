@@ -10,9 +10,9 @@ from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.edge.session import Session
+from gateway.edge.session import Session, TurnCall
 from gateway.edge.sessions import Sessions
-from gateway.edge.turn import Deps, TurnCall, take_turn
+from gateway.edge.turn import Deps, take_turn
 from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
