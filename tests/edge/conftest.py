@@ -15,7 +15,8 @@ from gateway.render.protocol import Renderer
 from gateway.render.registry import Renderers
 from gateway.settings import Settings
 from gateway.sim import create_sim
-from tests.edge.house import MODEL_NAME, House, Json, KeepingStore, OpenHouse, Words, serving
+from tests.edge.house import MODEL_NAME, House, Json, OpenHouse, Words, serving
+from tests.edge.keeping import KeepingStore
 
 _load_tokenizer: Callable[..., Any] = cache(registry.load_tokenizer)
 _resolve: Callable[..., Any] = cache(registry.resolve)

@@ -14,7 +14,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from gateway.core.turn import Turn
 from gateway.render.protocol import Tokenizer
 from gateway.sim import FAULTS, JOURNAL
 from gateway.sim.server import Entry, Faults
@@ -208,44 +207,6 @@ class House:
 
 OpenHouse = Callable[..., Awaitable[House]]
 """What the fixture `open_house` gives."""
-
-
-class KeepingStore:
-    """Keeps every turn that it is given; can be held up, and can fail."""
-
-    def __init__(self) -> None:
-        self.turns: list[Turn] = []
-        self.deleted: list[tuple[str, int]] = []
-        self.waiting = 0
-        self.failure: Exception | None = None
-        self._open = asyncio.Event()
-        self._open.set()
-
-    def hold(self) -> None:
-        """Let every put wait from now on."""
-        self._open.clear()
-
-    def release(self) -> None:
-        """Let those that wait go on."""
-        self._open.set()
-
-    async def delete(self, session_id: str) -> None:
-        """Forget nothing, since the tests look at what was put, but note how much that was; or fail."""
-        if self.failure is not None:
-            raise self.failure
-        self.deleted.append((session_id, len(self.turns)))
-
-    async def put(self, session_id: str, turns: Sequence[Turn]) -> None:
-        """Keep the turns, or fail."""
-        self.waiting += 1
-        try:
-            await asyncio.sleep(0)
-            await self._open.wait()
-        finally:
-            self.waiting -= 1
-        if self.failure is not None:
-            raise self.failure
-        self.turns.extend(turns)
 
 
 def is_final(answer: Answer, status: int, code: str) -> None:

@@ -13,7 +13,8 @@ from gateway.render.protocol import MessageDict
 from gateway.render.registry import Renderers
 from gateway.settings import Settings
 from gateway.sim import JOURNAL, create_sim
-from tests.edge.house import HELLO, MODEL_NAME, House, KeepingStore, OpenHouse, Words, serving, until, user
+from tests.edge.house import HELLO, MODEL_NAME, House, OpenHouse, Words, serving, until, user
+from tests.edge.keeping import KeepingStore
 
 
 async def test_a_renderer_of_ones_own_takes_no_template_arguments(

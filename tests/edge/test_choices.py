@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.edge.house import HELLO, House, Json, KeepingStore, OpenHouse, Words, until, user, waiting
+from tests.edge.house import HELLO, House, Json, OpenHouse, Words, until, user, waiting
+from tests.edge.keeping import KeepingStore
 
 
 async def test_each_choice_is_a_sibling(house: House, words: Words) -> None:

@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from gateway.sim import logprob
-from tests.edge.house import HELLO, Answer, House, Json, KeepingStore, OpenHouse, Words, until, user, waiting
+from tests.edge.house import HELLO, Answer, House, Json, OpenHouse, Words, until, user, waiting
+from tests.edge.keeping import KeepingStore
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 0.05])

@@ -6,19 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from gateway.sim import JOURNAL
-from tests.edge.house import (
-    HELLO,
-    Answer,
-    House,
-    KeepingStore,
-    OpenHouse,
-    Words,
-    is_final,
-    listed,
-    until,
-    user,
-    waiting,
-)
+from tests.edge.house import HELLO, Answer, House, OpenHouse, Words, is_final, listed, until, user, waiting
+from tests.edge.keeping import KeepingStore
 
 
 async def is_deleted(house: House, session: str) -> None:

@@ -7,7 +7,8 @@ from structlog.testing import capture_logs
 from gateway.core.types import Labels
 from gateway.edge.labels import labels_of
 from gateway.errors import BadRequest
-from tests.edge.house import KeepingStore, OpenHouse
+from tests.edge.house import OpenHouse
+from tests.edge.keeping import KeepingStore
 
 ALLOWED = ("x-session-id", "x-claude-code-agent-id")
 

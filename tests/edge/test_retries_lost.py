@@ -12,7 +12,8 @@ from openai import AsyncOpenAI
 from gateway.app import create_app
 from gateway.settings import Settings
 from gateway.sim import create_sim
-from tests.edge.house import HELLO, MODEL_NAME, House, KeepingStore, OpenHouse, Words, serving, until, waiting
+from tests.edge.house import HELLO, MODEL_NAME, House, OpenHouse, Words, serving, until, waiting
+from tests.edge.keeping import KeepingStore
 from tests.edge.marks import is_replayed, keyed, retry, turn_id
 
 

@@ -13,7 +13,8 @@ from gateway.edge.store import MemoryStore
 from gateway.errors import SessionClosed, SessionExists, TooManyRequests, UnknownSession
 from gateway.wire.sessions import Finish, Page
 from tests.core.toy import Talk
-from tests.edge.house import KeepingStore, until
+from tests.edge.house import until
+from tests.edge.keeping import KeepingStore
 
 
 def call(session_id: str = "s", *, n: int = 1, anonymous: bool = False) -> TurnCall:

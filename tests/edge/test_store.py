@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from gateway.app import create_app
 from gateway.settings import Settings
 from gateway.sim import FAULTS, create_sim
-from tests.edge.house import HELLO, MODEL_NAME, House, KeepingStore, OpenHouse, Words, serving, until, user, waiting
+from tests.edge.house import HELLO, MODEL_NAME, House, OpenHouse, Words, serving, until, user, waiting
+from tests.edge.keeping import KeepingStore
 from tests.edge.marks import is_replayed, keyed, retry
 
 

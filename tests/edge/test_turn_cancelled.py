@@ -16,7 +16,8 @@ from gateway.edge.turn import Deps, take_turn
 from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
-from tests.edge.house import Application, KeepingStore, Words, serving, until
+from tests.edge.house import Application, Words, serving, until
+from tests.edge.keeping import KeepingStore
 from tests.edge.suspensions import Suspensions
 
 

@@ -9,7 +9,8 @@ import pytest
 from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, TokenHolder
 from gateway.render.registry import Renderers
 from gateway.sim import logprob
-from tests.edge.house import HELLO, House, Json, KeepingStore, OpenHouse, Words, until, user, waiting
+from tests.edge.house import HELLO, House, Json, OpenHouse, Words, until, user, waiting
+from tests.edge.keeping import KeepingStore
 
 
 async def test_the_engine_is_told_at_once(open_house: OpenHouse, words: Words) -> None:
