@@ -23,7 +23,7 @@ DIFFERENCES = {
     "reasoning_whitespace": "as for content",
     "arguments_reserialised": "equal as JSON; the recorded tokens keep the model's own spelling",
     "tool_call_id_missing": "position, name and arguments agree, and nothing contradicts",
-    "ambiguous_sibling": "several equal answers to one prompt: the latest was taken",
+    "ambiguous_sibling": "several answers to one prompt fit alike: the latest of them was taken",
     "reasoning_ignored": "only with the policy role_content: whoever chose it vouches for the client",
     "calls_ignored": "likewise",
 }
