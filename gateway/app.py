@@ -13,6 +13,7 @@ from gateway.edge.backends import Backends
 from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
 from gateway.edge.log import configure as configure_log
+from gateway.edge.log import hush
 from gateway.edge.metrics import Metrics
 from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
@@ -42,6 +43,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     Raises:
         ConfigError: the tokenizer or the renderer cannot be had, or the renderer can never bridge.
     """
+    hush()
     if not structlog.is_configured():
         configure_log()
     tokenizer = registry.load_tokenizer(settings.model, settings.model_name or settings.model)

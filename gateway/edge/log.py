@@ -12,13 +12,16 @@ import traceback
 from contextlib import suppress
 from functools import cache
 from queue import Full, Queue
+from select import select
 from threading import Thread
 
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
 
 _MOST_LINES = 10_000
 _FAREWELL_S = 0.5
-"""How long the end of the process waits for a reader, twice at most."""
+_MOST_FAREWELLS = 20
+"""At its end the process waits as long as lines are taken, but not for a reader that is not there, nor for ever."""
 
 
 class Lines:
@@ -28,6 +31,7 @@ class Lines:
         self._descriptor = descriptor
         self._most = most
         self.dropped = 0
+        self._progress = 0
         self.start()
 
     def start(self) -> None:
@@ -48,10 +52,17 @@ class Lines:
         """Nothing: the thread does not keep lines back."""
 
     def close(self) -> None:
-        """Wait for the lines that are left, but not for a reader that is not there."""
-        with suppress(Full):
-            self._queue.put(None, timeout=_FAREWELL_S)
-        self._thread.join(_FAREWELL_S)
+        """Wait for the lines that are left, as long as somebody takes them."""
+        told, progress = False, -1
+        for _ in range(_MOST_FAREWELLS):
+            if not self._thread.is_alive() or progress == self._progress:
+                return
+            progress = self._progress
+            with suppress(Full):
+                if not told:
+                    self._queue.put(None, timeout=_FAREWELL_S)
+                    told = True
+            self._thread.join(_FAREWELL_S)
 
     def _write_all(self) -> None:
         while (line := self._queue.get()) is not None:
@@ -60,18 +71,27 @@ class Lines:
                 if self._descriptor is None:
                     raise OSError("there is no standard error")
                 while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
+                    rest = rest[self._written(self._descriptor, rest) :]
             except OSError:
                 self.dropped += 1
+
+    def _written(self, descriptor: int, data: bytes) -> int:
+        try:
+            count = os.write(descriptor, data)
+        except BlockingIOError:  # the descriptor's other owners may have made it so
+            select([], [descriptor], [])
+            return 0
+        self._progress += count
+        return count
 
 
 @cache
 def _lines() -> Lines:
     """The one of this process."""
-    # Not by way of sys.stderr: the interpreter would wait at its end for the lock of a write that hangs. And a copy
-    # of the descriptor, since its number can come to mean something else.
+    # Not by way of sys.stderr: the interpreter would wait at its end for the lock of a write that hangs. The number
+    # stands for whatever standard error is at the time: daemons and test runners put another file there.
     try:
-        lines = Lines(os.dup(sys.__stderr__.fileno()) if sys.__stderr__ else None)
+        lines = Lines(sys.__stderr__.fileno() if sys.__stderr__ else None)
     except OSError:
         lines = Lines(None)
     atexit.register(lines.close)
@@ -86,8 +106,6 @@ def dropped_lines() -> int:
 
 def configure() -> None:
     """Send structlog to standard error, one JSON object a line."""
-    # Its words on a request that is no HTTP repeat the request; what our handlers raise is logged by the server.
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     steps = structlog.processors
     structlog.configure(
         processors=[steps.add_log_level, steps.TimeStamper("iso"), steps.format_exc_info, steps.JSONRenderer()],
@@ -105,9 +123,26 @@ def configure_process() -> None:
     logging.captureWarnings(True)
 
 
+def hush() -> None:
+    """Keep requests that are no HTTP out of the log: aiohttp's words on them repeat them, keys included."""
+    logging.getLogger("aiohttp.server").addFilter(_is_no_ill_request)
+
+
+def _is_no_ill_request(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
 def where(error: BaseException | None = None) -> dict[str, object]:
     """Where a failure happened (the one that is being handled, if none is given), for the line that tells of it.
 
-    In place of `exc_info`, of which some set-ups of structlog show all that was in hand there: prompts and keys.
+    In place of `exc_info`, of which some set-ups of structlog show all that was in hand there, and without the
+    exception's own words, in which a driver may repeat what it was given: prompts and keys. The operating system's
+    are kept: it was given none.
     """
-    return {"exc_info": False, "traceback": "".join(traceback.format_exception(error or sys.exception()))}
+    failed = error or sys.exception()
+    chain = []
+    while failed is not None:
+        words = f": {failed}" if isinstance(failed, OSError) else ""
+        chain.append("".join(traceback.format_tb(failed.__traceback__)) + type(failed).__name__ + words)
+        failed = failed.__cause__ or (None if failed.__suppress_context__ else failed.__context__)
+    return {"exc_info": False, "traceback": "\n\ncaused\n\n".join(reversed(chain))}

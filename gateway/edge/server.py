@@ -130,6 +130,9 @@ class Server:
                 self._keys.check(request, agent_route=resource is None or "/v1/" in resource.canonical)
             return await handler(request)
         except GatewayError as error:
+            if error.status >= 500:  # what the operator can mend; the rest is the caller's
+                about = {"path": request.path, "request_id": request_id_of(request)}
+                log.warning("failed", code=error.code, status=error.status, **about, **where(error))
             return self._refusal(error)
         except web.RequestPayloadError:
             ill = BadRequest("the body is not what its Content-Encoding or Content-Length says")

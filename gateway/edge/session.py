@@ -79,7 +79,12 @@ class Session:
 
     @property
     def turns_in_flight(self) -> int:
-        """Turns that may still become complete: an n-fold request takes n."""
+        """Turns under way, those included that have failed and are yet to be recorded: an n-fold request takes n."""
+        return sum(held.call.request.n for held in self.held)
+
+    @property
+    def turns_to_come(self) -> int:
+        """Of the turns in flight those that may still become complete."""
         return sum(held.call.request.n for held in self.held if not held.call.failed)
 
     def spent(self) -> Spent:

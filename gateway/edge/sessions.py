@@ -100,7 +100,7 @@ class Sessions:
             session.anonymous = call.anonymous
         if session.finished:
             raise SessionClosed(f"session {session.id!r} is finished: it takes no more turns")
-        session.terms.budget.admit(session.spent(), in_flight=session.turns_in_flight, n=call.request.n)
+        session.terms.budget.admit(session.spent(), in_flight=session.turns_to_come, n=call.request.n)
         self._sessions[session.id] = session
         return session
 

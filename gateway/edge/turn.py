@@ -27,7 +27,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
-from gateway.errors import ContextLengthExceeded, EngineProtocolError, GatewayError
+from gateway.errors import ContextLengthExceeded, EngineProtocolError
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.stops import find_stop
@@ -90,7 +90,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     try:
         await together(_sample(choice, prompt, translator, session, deps) for choice in choices)
         read = await deps.rendering(lambda: [_read(translator, prompt, choice) for choice in choices])
-    except (asyncio.CancelledError, GatewayError) as error:
+    except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
         nothing = Answer(Message("assistant"))
         partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]

@@ -14,9 +14,9 @@ import pytest
 from aiohttp import ClientSession
 from structlog.testing import capture_logs
 
-from gateway.edge.log import Lines
+from gateway.edge.log import Lines, where
 from gateway.render.demo import MODEL_NAME
-from tests.edge.house import House, until
+from tests.edge.house import House, OpenHouse, until
 from tests.edge.marks import retry, turn_id
 from tests.edge.process import END_S, START_S, engine, flags, gateway
 
@@ -180,3 +180,50 @@ async def test_an_answer_that_was_there_already_has_a_line_too(house: House) -> 
     ids = turn_id(first).split(",")
     replay = {"event": "replay", "session_id": "s", "request_id": "again", "turn_ids": ids, "log_level": "info"}
     assert lines == [replay]
+
+
+def test_the_words_of_an_exception_stay_with_it() -> None:
+    """A driver may repeat in them what it was given; its kind, its cause and where it was raised are enough."""
+    secret = "sword" + "fish"
+    try:
+        try:
+            raise KeyError(secret)
+        except KeyError as error:
+            raise RuntimeError(secret) from error
+    except RuntimeError:
+        told = str(where()["traceback"])
+
+    assert secret not in told
+    assert told.index("KeyError") < told.index("RuntimeError")
+    assert told.endswith("RuntimeError")
+
+
+async def test_a_failure_that_is_not_the_callers_has_a_line(open_house: OpenHouse) -> None:
+    """Also where its client still waits and is told; what the caller did wrong has none."""
+    house = await open_house(engine=("http://127.0.0.1:1",))
+    with capture_logs() as lines:
+        answer = await house.ask("s", headers={"X-Request-Id": "mine"})
+        await house.ask("s", messages=[])
+
+    assert answer.status == 503
+    (line,) = lines
+    assert (line["event"], line["code"], line["request_id"]) == ("failed", "engine_unavailable", "mine")
+
+
+def test_a_slow_reader_of_a_pipe_that_does_not_wait_gets_every_line() -> None:
+    """Though the descriptor was made non-blocking by whoever shares it, and the lines are longer than the pipe."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    lines = Lines(writer)
+    written = [f"{number} {'x' * 5000}\n" for number in range(60)]
+    for line in written:
+        lines.write(line)
+    got = b""
+    while len(got) < sum(map(len, written)):
+        got += os.read(reader, 4096)
+    lines.close()
+    os.close(reader)
+    os.close(writer)
+
+    assert got.decode() == "".join(written)
+    assert lines.dropped == 0

@@ -129,7 +129,7 @@ async def test_a_store_that_fails_on_an_aborted_turn_does_not_hide_why_it_was(
 
     assert (answer.status, answer.error["code"], answer.headers["Retry-After"]) == (503, "engine_unavailable", "1")
     assert await house.turns("s") == []
-    (line,) = lines
+    (line,) = (line for line in lines if line["log_level"] == "error")
     assert (line["event"], line["session_id"]) == ("an aborted turn could not be kept", "s")
     assert "OSError: full" in line["traceback"]
     assert "swordfish" not in repr(lines)

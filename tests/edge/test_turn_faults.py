@@ -114,3 +114,19 @@ async def test_an_engine_without_a_sampled_token_is_refused(house: House) -> Non
     assert answer.status == 502
     assert "without a sampled token" in answer.error["message"]
     assert await house.turns("s") == []
+
+
+async def test_what_was_sampled_is_kept_when_something_breaks_after_it(
+    house: House, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when what breaks is not foreseen: the evidence is there, and the answer is not."""
+
+    def broken(*_arguments: object) -> None:
+        raise RuntimeError("a tokenizer that cannot decode")
+
+    monkeypatch.setattr("gateway.edge.turn.find_stop", broken)
+    answer = await house.ask("s", HELLO, words.said("Hi."), stop=["x"])
+
+    assert answer.status == 500
+    (turn,) = await house.turns("s")
+    assert (turn["status"], turn["completion_tokens"]) == ("aborted", len(words.said("Hi.")))
