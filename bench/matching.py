@@ -66,6 +66,11 @@ def reserialised(answer: Message) -> Message:
     return replace(answer, reasoning=None, tool_calls=tuple(calls))
 
 
+def thoughtful(answer: Message) -> Message:
+    """A client that sends reasoning with the last answer only, and writes all arguments anew."""
+    return replace(reserialised(answer), reasoning=answer.reasoning)
+
+
 def session(replay: Callable[[Message], Message]) -> tuple[Ledger, list[Message]]:
     """A ledger of `TURNS` turns, and its history of `MESSAGES` messages as the client has it, a new one at its end."""
     ledger = Ledger()
@@ -80,6 +85,8 @@ def session(replay: Callable[[Message], Message]) -> tuple[Ledger, list[Message]
         prompt = build_prompt(Counting(), pending)
         pending.commit(pending.seal(str(number), prompt, completion, Answer(answer), Origin("e", 0)))
         result = Message("tool", f"{number}: {WORDS}", tool_call_id=calls[0].id) if calls else None
+        if replay is thoughtful and number:
+            history[-2] = replace(history[-2], reasoning=None)
         history += [replay(answer), result or Message("user", f"{number}: {WORDS}")]
     return ledger, history
 
@@ -107,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     rounds, worst = parser.parse_args().rounds, 0.0
-    for replay in (faithful, without_reasoning, reserialised):
+    for replay in (faithful, without_reasoning, reserialised, thoughtful):
         ledger, history = session(replay)
         body = orjson.dumps({"model": "m", "messages": list(map(written, history))})
         request = replace(chat.decode(body), model=None)

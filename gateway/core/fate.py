@@ -28,14 +28,17 @@ def fates(ledger: Ledger) -> Fates:
     for turn in ledger.turns:
         if turn in continued:
             passed.add((turn.root, turn.asked))
-        node = turn.asked.parent
         end = turn.parent.node if turn.parent else None
-        while node is not None and node is not end and (turn.root, node) not in passed:
-            passed.add((turn.root, node))
+        node: Node | None = turn.asked
+        while node is not None and node is not end:
             node = node.parent
+            if node is None or (turn.root, node) in passed:
+                break
+            passed.add((turn.root, node))
 
     def fate(turn: Turn) -> Fate:
-        dropped = turn not in continued and (turn.root, turn.asked) in passed
+        answered = turn.status == "complete"  # or there was nothing to drop
+        dropped = answered and turn not in continued and (turn.root, turn.asked) in passed
         return Fate(ledger.was_delivered(turn), dropped)
 
     return fate

@@ -56,6 +56,8 @@ class Ledger:
         # One copy of what stands above the messages, however often it is sent.
         self._latest: dict[Root, Turn] = {}
         # The last turn of each lineage, aborted ones included.
+        self._by_call: dict[str, Turn] = {}
+        # The turns that made calls, by the ids that the client knows.
         self._gists: dict[bytes, list[Turn]] = {}
         # The turns that answered so.
         self._own_ids: dict[str, str] = {}
@@ -101,12 +103,21 @@ class Ledger:
             match=match,
             system=system,
             messages=messages,
-            like=known[-1][0].turn if known else match.turn or self._latest.get(root) or self._last(),
+            like=self._like(root, new, match, known),
             unbridgeable=self._why_not(root, messages, match, known),
         )
 
-    def _last(self) -> Turn | None:
-        return self._turns[-1] if self._turns else None
+    def _like(self, root: Root, new: Messages, match: Match, known: Sequence[tuple[Node, bool]]) -> Turn | None:
+        """A turn whose prompt the next most probably repeats: the one that gave the last answer, where it is ours."""
+        answer = next((message for message in reversed(new) if message.role == "assistant"), None)
+        given = self._given(answer) if answer else ()
+        brought = known[-1][0].turn if known else match.turn
+        return (given or (brought or self._latest.get(root),))[-1] or (self._turns[-1] if self._turns else None)
+
+    def _given(self, answer: Message) -> Sequence[Turn]:
+        """The turns that gave an answer, as its calls' ids prove or as it says."""
+        named = [self._by_call[call.id] for call in answer.tool_calls if call.id in self._by_call]
+        return named or self._gists.get(gist(answer), ())
 
     def _why_not(
         self, root: Root, messages: Messages, match: Match, known: Sequence[tuple[Node, bool]]
@@ -140,8 +151,8 @@ class Ledger:
         if ended and _answered(asked, root):
             return Reason.HISTORY_EDITED
         rest = messages[match.length :]
-        ours = ((at, self._gists.get(gist(rest[at]))) for at in answers)
-        at, turns = next(((at, turns) for at, turns in ours if turns), (0, []))
+        ours = ((at, self._given(rest[at])) for at in answers)
+        at, turns = next(((at, turns) for at, turns in ours if turns), (0, ()))
         if not turns:
             return Reason.FOREIGN_ASSISTANT
         left_out = any(self._is_shortened(match, rest[:at], turn) for turn in turns[-_TURNS_ASKED:])
@@ -163,14 +174,14 @@ class Ledger:
         self._latest[turn.root] = turn
         for text in astuple(turn.root):
             self._texts.setdefault(text, text)
-        if match.turn is not None:
-            replayed = messages[match.length - 1]
-            same = identity(replayed) == identity(match.turn.message)
-            match.turn.node.replay = None if same else Replay(replayed, match.added)
+        for replayed, at in match.way():
+            if at.fresh:
+                replayed.node.replay = Replay(messages[at.length - 1], at.added)
         if turn.status == "aborted":
             return
         asked.answers.append(turn)
         self._gists.setdefault(gist(turn.message), []).append(turn)
+        self._by_call |= {call.id: turn for call in turn.message.tool_calls}
         self._own_ids |= {call.id: call.own_id for call in turn.message.tool_calls if call.own_id is not None}
 
 

@@ -37,6 +37,8 @@ class Match(NamedTuple):
     """The match with the turn before, on the way."""
     added: tuple[str, ...] = ()
     """Differences of the last answer."""
+    fresh: bool = False
+    """Whether the last answer came back in a spelling that it was not known by."""
     ambiguous: bool = False
     """Whether others of its siblings would have done as well."""
 
@@ -85,10 +87,13 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
             for turn in node.answers:
                 if message.role != "assistant" or not (root is None or turn.root is root or turn.root == root):
                     continue
-                added = _differences(turn, message, policy)
+                added = _known_differences(turn, message)
+                fresh = added is None
+                if added is None:
+                    added = accepted_differences(turn.message, message, policy)
                 if added is not None:
                     kinds = match.kinds if match.kinds.issuperset(added) else match.kinds.union(added)
-                    matched.append(Match(turn.node, turn, length, kinds, match, added))
+                    matched.append(Match(turn.node, turn, length, kinds, match, added, fresh))
             if number is not None and (child := node.children.get(number)) is not None:
                 further.append((child, child.numbers(), 1, match))
         if matched:
@@ -101,8 +106,8 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
     return best
 
 
-def _differences(turn: Turn, message: Message, policy: Policy) -> tuple[str, ...] | None:
-    """As `accepted_differences`, which is not asked again about a replay that it has accepted.
+def _known_differences(turn: Turn, message: Message) -> tuple[str, ...] | None:
+    """How an answer differs from its record that came back as it was given, or as it came back before.
 
     Clients replay an answer in one spelling again and again; to compare arguments as JSON each time made the
     match of 2,000 turns cost 18 times what reading their body costs, instead of 4 (``bench/matching``).
@@ -110,7 +115,7 @@ def _differences(turn: Turn, message: Message, policy: Policy) -> tuple[str, ...
     replay, told = turn.node.replay, identity(message)
     if replay is not None and identity(replay.message) == told:
         return replay.differences
-    return () if identity(turn.message) == told else accepted_differences(turn.message, message, policy)
+    return () if identity(turn.message) == told else None
 
 
 def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:

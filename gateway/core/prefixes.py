@@ -4,7 +4,8 @@ A client that names no session sends its whole history with each request, and th
 ours. Every recorded turn is entered under what tells its answer from others:
 
 - the ids of its tool calls, which nobody else has and every client returns;
-- without calls, all that was said until then and the answer's gist, with and without what stood above;
+- without calls, all that was said until then and the answer's gist, with its reasoning, with what stood above, and
+  without either;
 - what others said until then, for answers that come back rewritten.
 
 A request walks its messages once and looks up each answer in it. Whether a session really knows the history
@@ -23,8 +24,8 @@ from gateway.core.types import Message, Messages
 _MOST_ALIKE = 32
 """Sessions named for one key, and for all rewritten answers together: no request costs more for their number."""
 
-Key = str | int | tuple[int, bytes] | tuple[int, bytes, Root]
-"""A call's id; what others said; all that was said and an answer's gist, with and without what stands above.
+Key = str | int | tuple[int, bytes] | tuple[int, bytes, Root | str]
+"""A call's id; what others said; all that was said and an answer's gist, alone or with what it thought or stood below.
 
 What was said is known by its hash, which costs a tenth of a digest: who is named wrongly once in a lifetime is
 refused by its ledger.
@@ -58,6 +59,8 @@ class Prefixes:
             known = gist(answer)
             keys: list[Key] = [last.others, (last.whole, known), (last.whole, known, root)]
             keys += [call.id for call in answer.tool_calls]
+            if answer.reasoning:
+                keys.append((last.whole, known, answer.reasoning.strip()))
             for key in keys:
                 sessions = self._sessions.setdefault(key, {})
                 sessions.pop(session_id, None)
@@ -81,7 +84,8 @@ class Prefixes:
             keys: list[Key] = [call.id for call in place.answer.tool_calls if call.id in self._sessions]
             if not keys and place.others in self._sessions:
                 known = gist(place.answer)
-                keys = [(place.whole, known, root), (place.whole, known)]
+                keys = [(place.whole, known, (place.answer.reasoning or "").strip())]
+                keys += [(place.whole, known, root), (place.whole, known)]
             yield from self._named(keys, place.length, named)
 
     def likely(self, asked: list[Place]) -> Iterator[tuple[str, int]]:

@@ -61,6 +61,11 @@ class Rope:
             else:
                 yield piece[low:high]
 
+    def part(self, start: int, end: int) -> "Rope":
+        """Ids `start` to `end` alone, as slices of the same base."""
+        pieces = [part[1:] if isinstance(part, tuple) else part for part in self._parts(start, end)]
+        return Rope(self.base, tuple(pieces), end - start)
+
     def extended(self, *more: "array[int]") -> "Rope":
         """More ids after these."""
         return Rope(self, ((0, self.length), *more), self.length + sum(map(len, more)))

@@ -56,7 +56,7 @@ class Tree:
             yield node, offset == len(run)
 
     def link(self, node: Node, messages: Messages, turn: Turn, like: Turn | None) -> Node:
-        """The point after `messages` from `node` on, made if need be: `turn` brought them.
+        """The point after `messages` from `node` on, made if need be: `turn` is the latest that brought them.
 
         A long run is stored as its difference from the one that `like` brought.
         """
@@ -66,6 +66,7 @@ class Tree:
             run = child.numbers()
             alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(run, numbers[done:], strict=False)))
             node = child if alike == len(run) else _split(child, run, alike)
+            node.turn = turn
             done += alike
         if done == len(numbers):
             return node
@@ -103,7 +104,7 @@ def _split(node: Node, run: "array[int]", at: int) -> Node:
     assert node.parent is not None  # the beginning has no run
     parts: Sequence[array[int] | Rope] = run[:at], run[at:]
     if isinstance(node.run, Rope):
-        parts = [Rope(node.run, (slice_,), slice_[1] - slice_[0]) for slice_ in ((0, at), (at, len(run)))]
+        parts = node.run.part(0, at), node.run.part(at, len(run))
     upper = Node(node.parent, parts[0], node.turn)
     node.parent.children[run[0]] = upper
     node.parent, node.run = upper, parts[1]

@@ -33,7 +33,7 @@ class Node:
         self.run = run
         """The numbers of the messages since the parent; empty after an answer, and at the beginning."""
         self.turn = turn
-        """The turn that gave the answer, or that brought the messages; ``None`` at the beginning."""
+        """The turn that gave the answer, or the latest that brought the messages; ``None`` at the beginning."""
         self.children: dict[int, Node] = {}
         """Where clients went on, by the number of their next message."""
         self.answers: list[Turn] = []

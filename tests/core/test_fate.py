@@ -64,6 +64,27 @@ def test_an_answer_that_somebody_else_replaced_is_dropped():
     assert [0] == dropped(talk)
 
 
+def test_an_answer_to_no_new_message_is_dropped_when_the_harness_says_something_instead():
+    """The history ended with our own answer, was sampled on, and then went on without that."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    talk.take(user("a"), first.message)
+    assert [] == dropped(talk)
+    talk.take(user("a"), first.message, user("b"))
+
+    assert [1] == dropped(talk)
+
+
+def test_a_partial_answer_is_not_dropped():
+    """Its client never had it."""
+    talk = Talk()
+    talk.take(user("a"), status="aborted")
+    again = talk.take(user("a"))
+    talk.take(user("a"), again.message, user("b"))
+
+    assert [] == dropped(talk)
+
+
 def test_a_side_call_drops_nothing():
     """Other tools or instructions make it another lineage."""
     talk = Talk()

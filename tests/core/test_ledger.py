@@ -309,6 +309,17 @@ def test_a_window_that_slides_is_known_for_one_though_others_answered_alike():
     assert talk.take(SYSTEM, *messages[3:], user("d")).reason == "history_shortened"
 
 
+@pytest.mark.parametrize(("start", "reason"), [(2, "history_shortened"), (1, "history_edited")])
+def test_an_answer_whose_calls_came_back_is_ours_without_its_text(start, reason):
+    """Clients null the text beside calls; the ids prove whose they are."""
+    talk = Talk()
+    messages = [user("x"), user("a")]
+    messages += [talk.take(*messages, answer=assistant("Let me look.", CALL)).message, tool("out")]
+    edited = [user("edited")][: 2 - start]
+
+    assert talk.take(*edited, user("a"), assistant("", CALL), tool("out")).reason == reason
+
+
 def test_few_shot_answers_in_a_first_request_are_no_break():
     """There was nothing to break."""
     talk = Talk()

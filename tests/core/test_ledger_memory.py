@@ -57,6 +57,24 @@ def moving(talk: Talk, turns: int) -> None:
         history += [question, talk.take(user(f"It is {number}.{TEXT}"), *history, question).message]
 
 
+def inserting(talk: Talk, turns: int) -> None:
+    """A client whose second message is another one every turn."""
+    history: list[Message] = []
+    for number in range(turns):
+        question = user(f"question {number}{TEXT}")
+        clock = [user("instructions"), user(f"It is {number}.{TEXT}")]
+        history += [question, talk.take(*clock, *history, question).message]
+
+
+def taking_turns(talk: Talk, turns: int) -> None:
+    """Two clients in one session, each of which changes its first message every turn."""
+    histories: list[list[Message]] = [[], []]
+    for number in range(turns):
+        history = histories[number % 2]
+        question = user(f"question {number}{TEXT}")
+        history += [question, talk.take(user(f"Client {number}.{TEXT}"), *history, question).message]
+
+
 def sliding(talk: Talk, turns: int) -> None:
     """A client that forgets all but its last messages."""
     history: list[Message] = []
@@ -89,7 +107,10 @@ def own(run: Rope, seen: set[int]) -> int:
     return found + (at.length if id(at) not in seen else 0)
 
 
-@pytest.mark.parametrize("client", [reminding, alternating, clocked, rewriting, moving, sliding])
+CLIENTS = [reminding, alternating, clocked, rewriting, moving, inserting, taking_turns, sliding]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_that_forks_every_turn_costs_what_is_said(client: Callable[[Talk, int], None]):
     """Twice the turns are twice of everything, though each prompt is rendered in full."""
     short, long = Talk(), Talk()

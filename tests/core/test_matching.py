@@ -93,6 +93,20 @@ def test_a_replay_that_was_accepted_is_accepted_again_and_another_is_looked_at_a
     assert match(talk, user("a"), assistant("z", CALL)).turn is None
 
 
+def test_a_replay_that_changes_later_is_known_from_then_on():
+    """A client that sends reasoning with the last answer only spells each of them in two ways."""
+    talk = Talk()
+    first = talk.take(user("a"), answer=assistant("x ", CALL, reasoning="hm"))
+    second = talk.take(user("a"), assistant("x", CALL, reasoning="hm"), tool("out"))
+    asked = [user("a"), assistant("x", CALL), tool("out"), second.message, user("b")]
+    assert [at.fresh for _, at in match(talk, *asked).way()] == [False, True]
+    talk.take(*asked)
+
+    assert [at.fresh for _, at in match(talk, *asked).way()] == [False, False]
+    assert first.node.replay
+    assert asked[1] == first.node.replay.message
+
+
 def test_a_choice_among_equal_answers_is_no_part_of_how_the_chosen_one_is_replayed():
     """Once it was gone on from, its siblings are as good as ever."""
     talk = Talk()

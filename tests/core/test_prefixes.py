@@ -153,3 +153,15 @@ def test_who_leaves_is_named_no_more_and_leaves_nothing():
     prefixes.leave("t")
     assert not prefixes._sessions
     assert not prefixes._keys
+
+
+def test_among_many_that_said_the_same_the_one_that_thought_the_same_is_named_first():
+    """However many have said it since."""
+    prefixes = Prefixes()
+    thoughts = [Message("assistant", "4", reasoning=f"thought {at}") for at in range(100)]
+    for at, answer in enumerate(thoughts):
+        prefixes.enter(f"s{at}", [HELLO], [answer], ROOT)
+
+    for at, answer in enumerate(thoughts):
+        assert exact(prefixes, HELLO, answer, MORE)[0] == (f"s{at}", 2)
+    assert exact(prefixes, HELLO, Message("assistant", "4"), MORE)[0] == ("s99", 2)

@@ -94,6 +94,25 @@ def test_what_is_left_out_in_many_places_is_not_kept_again():
     assert 0 == own(run)
 
 
+def test_a_part_of_a_difference_is_slices_of_the_same_base():
+    """It hangs no deeper than the whole."""
+    run = rope([*OLD[:500], 1, 2, 3, *OLD[500:]], like=rope(OLD))
+    part = run.part(400, 502)
+
+    assert [*OLD[400:500], 1, 2] == part.ids().tolist()
+    assert part.base is run.base
+
+
+@given(st.one_of(FEW, MANY), st.integers(0, 200), st.integers(0, 200))
+def test_a_part_is_the_slice(ids, start, end):
+    """Of what repeats its base, and of what does not; it hangs no deeper than the whole."""
+    start, end = sorted((min(start, len(ids)), min(end, len(ids))))
+    for run in (rope(ids), rope([*ids, 7], like=rope([5, *ids])).part(0, len(ids))):
+        part = run.part(start, end)
+        assert (ids[start:end], end - start) == (part.ids().tolist(), part.length)
+        assert part.base is run.base
+
+
 @pytest.mark.parametrize("odd", [0xD800, 0xDFFF, 0xFFFF, 0x10000, 0x10FFFF, 0x110000, 2**32 - 1])
 def test_every_id_can_be_stored(odd):
     """Also those that are no characters, and those that are too large to be one: these are found, or kept."""

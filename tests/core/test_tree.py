@@ -77,6 +77,20 @@ def test_what_was_never_said_has_no_number():
     assert len(tree._messages) == 1
 
 
+def test_a_run_that_is_parted_again_and_again_stays_as_deep_as_it_was():
+    """Asked at ever shorter beginnings of one long history, say."""
+    tree, text = Tree(), "".join(chr(0x4E00 + i) for i in range(400))
+    long = linked(tree, text)
+    for length in range(399, 100, -1):
+        linked(tree, text[:length])
+
+    assert messages(text) == tree.path(long)
+    node = long
+    while node is not tree.origin:
+        assert not isinstance(node.run, Rope) or node.run.base is None
+        node = node.parent
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_long_histories_that_are_mostly_alike_cost_what_differs(seed):
     """Each is stored as its difference from the one that the turn before brought, and still found and parted."""

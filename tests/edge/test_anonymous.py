@@ -119,6 +119,20 @@ async def test_no_attempt_of_a_group_that_calls_the_same_is_split(house: House, 
         assert await reasons(house, session(answer)) == ["first_turn", None, None]
 
 
+async def test_no_attempt_of_a_group_that_says_the_same_is_split(house: House, words: Words) -> None:
+    """Short answers are equal, and what was thought before them is not."""
+
+    def script(at: int) -> list[int]:
+        thought = [*words.ids("<think>"), *words.spelt(f"\nThought {at}.\n"), *words.ids("</think>")]
+        return [*thought, *words.ids("\n\n"), *words.said("4")]
+
+    for answer in await group(house, words, script):
+        assert answer.message["content"].strip() == "4"
+        assert session(await house.ask(None, after(answer, HELLO, user("Sure?")), words.said("Yes."))) == session(
+            answer
+        )
+
+
 async def test_no_attempt_of_a_group_is_split_by_a_client_that_drops_the_text_beside_calls(
     house: House, words: Words
 ) -> None:
