@@ -161,7 +161,7 @@ class Ledger:
     def _is_shortened(self, match: Match, rest: Messages, turn: Turn) -> bool:
         """Whether what comes after the match, up to a turn's answer, is what stood before it with some left out."""
         others = [message for message in rest if message.role != "assistant"]
-        if not turn.asked.is_below(match.node) or None in map(self._tree.number, others):
+        if not turn.asked.is_below(match.node) or None in map(self._tree.number, map(identity, others)):
             return False
         path = map(_meaning, self._tree.path(turn.asked)[match.length :])
         return all(_meaning(message) in path for message in rest)  # each search goes on where the last one ended

@@ -76,7 +76,8 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
     best = Match(tree.origin)
     readings = [(tree.origin, _NOTHING, 0, best)]
     for length, message in enumerate(messages, 1):
-        number = tree.number(message)
+        said = identity(message)
+        number = tree.number(said)
         further: list[tuple[Node, array[int], int, Match]] = []
         matched: list[Match] = []
         for node, run, offset, match in readings:
@@ -87,7 +88,7 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
             for turn in node.answers:
                 if message.role != "assistant" or not (root is None or turn.root is root or turn.root == root):
                     continue
-                added = _known_differences(turn, message)
+                added = _known_differences(turn, said)
                 fresh = added is None
                 if added is None:
                     added = accepted_differences(turn.message, message, policy)
@@ -106,16 +107,16 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
     return best
 
 
-def _known_differences(turn: Turn, message: Message) -> tuple[str, ...] | None:
+def _known_differences(turn: Turn, said: object) -> tuple[str, ...] | None:
     """How an answer differs from its record that came back as it was given, or as it came back before.
 
     Clients replay an answer in one spelling again and again; to compare arguments as JSON each time made the
     match of 2,000 turns cost 18 times what reading their body costs, instead of 4 (``bench/matching``).
     """
-    replay, told = turn.node.replay, identity(message)
-    if replay is not None and identity(replay.message) == told:
+    replay = turn.node.replay
+    if replay is not None and identity(replay.message) == said:
         return replay.differences
-    return () if identity(turn.message) == told else None
+    return () if identity(turn.message) == said else None
 
 
 def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:

@@ -31,9 +31,9 @@ class Tree:
         self._numbers: dict[object, int] = {}
         # By their identity.
 
-    def number(self, message: Message) -> int | None:
-        """The number of what a message says; ``None`` if it was never said."""
-        return self._numbers.get(identity(message))
+    def number(self, said: object) -> int | None:
+        """The number of a message by its identity; ``None`` if it was never said."""
+        return self._numbers.get(said)
 
     def follow(self, node: Node, messages: Messages) -> Iterator[tuple[Node, bool]]:
         """After each of `messages`, as far as clients said just these from `node` on: where that is.
@@ -42,7 +42,7 @@ class Tree:
         """
         run, offset = token_ids(), 0
         for message in messages:
-            number = self.number(message)
+            number = self.number(identity(message))
             if number is None:
                 return
             if offset == len(run):
