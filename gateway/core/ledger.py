@@ -161,14 +161,14 @@ class Ledger:
     def _is_shortened(self, match: Match, rest: Messages, turn: Turn) -> bool:
         """Whether what comes after the match, up to a turn's answer, is what stood before it with some left out."""
         others = [message for message in rest if message.role != "assistant"]
-        if not turn.asked.is_below(match.node) or None in map(self._tree.number, map(identity, others)):
+        if not turn.asked.is_below(match.node) or None in map(self._tree.numbers.get, map(identity, others)):
             return False
         path = map(_meaning, self._tree.path(turn.asked)[match.length :])
         return all(_meaning(message) in path for message in rest)  # each search goes on where the last one ended
 
     def _add(self, turn: Turn, match: Match, messages: Messages, like: Turn | None) -> None:
         asked = self._tree.link(match.node, messages[match.length :], turn, like)
-        turn.node.parent, turn.node.turn = asked, turn
+        turn.node.parent, turn.node.turn, turn.node.replay = asked, turn, Replay(identity(turn.message))
         self._order[turn] = len(self._turns)
         self._turns.append(turn)
         self._latest[turn.root] = turn
@@ -176,7 +176,7 @@ class Ledger:
             self._texts.setdefault(text, text)
         for replayed, at in match.way():
             if at.fresh:
-                replayed.node.replay = Replay(messages[at.length - 1], at.added)
+                replayed.node.replay = Replay(identity(messages[at.length - 1]), at.added)
         if turn.status == "aborted":
             return
         asked.answers.append(turn)

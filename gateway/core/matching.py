@@ -74,10 +74,10 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
     `order` tells which of two turns is the later one. `messages` come without the leading system messages.
     """
     best = Match(tree.origin)
-    readings = [(tree.origin, _NOTHING, 0, best)]
+    readings, numbers = [(tree.origin, _NOTHING, 0, best)], tree.numbers
     for length, message in enumerate(messages, 1):
         said = identity(message)
-        number = tree.number(said)
+        number = numbers.get(said)
         further: list[tuple[Node, array[int], int, Match]] = []
         matched: list[Match] = []
         for node, run, offset, match in readings:
@@ -85,38 +85,39 @@ def find(tree: Tree, messages: Messages, root: Root | None, policy: Policy, orde
                 if run[offset] == number:
                     further.append((node, run, offset + 1, match))
                 continue
-            for turn in node.answers:
-                if message.role != "assistant" or not (root is None or turn.root is root or turn.root == root):
-                    continue
-                added = _known_differences(turn, said)
-                fresh = added is None
-                if added is None:
-                    added = accepted_differences(turn.message, message, policy)
-                if added is not None:
-                    kinds = match.kinds if match.kinds.issuperset(added) else match.kinds.union(added)
-                    matched.append(Match(turn.node, turn, length, kinds, match, added, fresh))
-            if number is not None and (child := node.children.get(number)) is not None:
+            if node.answers and message.role == "assistant":
+                for turn in node.answers:
+                    if root is None or turn.root is root or turn.root == root:
+                        found = _answer(turn, message, said, length, match, policy)
+                        if found is not None:
+                            matched.append(found)
+                            further.append((found.node, _NOTHING, 0, found))
+            if number is not None and number in node.children:
+                child = node.children[number]
                 further.append((child, child.numbers(), 1, match))
         if matched:
             best = matched[0] if len(matched) == 1 else _preferred(matched, order)
-            for match in matched:
-                further.append((match.node, _NOTHING, 0, match))  # noqa: PERF401  # it is mostly one
         if not further:
             break
         readings = further
     return best
 
 
-def _known_differences(turn: Turn, said: object) -> tuple[str, ...] | None:
-    """How an answer differs from its record that came back as it was given, or as it came back before.
+def _answer(turn: Turn, message: Message, said: object, length: int, before: Match, policy: Policy) -> Match | None:
+    """The match with a turn whose answer came back as `message`; ``None`` if it did not.
 
-    Clients replay an answer in one spelling again and again; to compare arguments as JSON each time made the
-    match of 2,000 turns cost 18 times what reading their body costs, instead of 4 (``bench/matching``).
+    A replay that is the record, or was accepted before, is not looked at again: clients replay an answer in one
+    spelling again and again, and to compare arguments as JSON each time made the match of 2,000 turns cost 18 times
+    what reading their body costs, instead of 4 (``bench/matching``).
     """
-    replay = turn.node.replay
-    if replay is not None and identity(replay.message) == said:
-        return replay.differences
-    return () if identity(turn.message) == said else None
+    known, kinds = turn.node.replay, before.kinds
+    fresh = known is None or known.said != said
+    added = accepted_differences(turn.message, message, policy) if fresh or known is None else known.differences
+    if added is None:
+        return None
+    if added and not kinds.issuperset(added):
+        kinds = kinds.union(added)
+    return Match(turn.node, turn, length, kinds, before, added, fresh)
 
 
 def _preferred(matched: Sequence[Match], order: Mapping[Turn, int]) -> Match:

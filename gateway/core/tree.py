@@ -28,12 +28,8 @@ class Tree:
         self.origin = Node(None, token_ids(), None)
         """The beginning of every history."""
         self._messages: list[Message] = []
-        self._numbers: dict[object, int] = {}
-        # By their identity.
-
-    def number(self, said: object) -> int | None:
-        """The number of a message by its identity; ``None`` if it was never said."""
-        return self._numbers.get(said)
+        self.numbers: dict[object, int] = {}
+        """What was ever said has a number, by its identity; only read elsewhere."""
 
     def follow(self, node: Node, messages: Messages) -> Iterator[tuple[Node, bool]]:
         """After each of `messages`, as far as clients said just these from `node` on: where that is.
@@ -42,7 +38,7 @@ class Tree:
         """
         run, offset = token_ids(), 0
         for message in messages:
-            number = self.number(identity(message))
+            number = self.numbers.get(identity(message))
             if number is None:
                 return
             if offset == len(run):
@@ -86,7 +82,7 @@ class Tree:
         return found[::-1]
 
     def _numbered(self, message: Message) -> int:
-        number = self._numbers.setdefault(identity(message), len(self._messages))
+        number = self.numbers.setdefault(identity(message), len(self._messages))
         if number == len(self._messages):
             self._messages.append(message)
         return number

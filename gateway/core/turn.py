@@ -13,10 +13,11 @@ from gateway.core.types import Completion, FinishReason, Labels, Message, Origin
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """An answer of ours as it came back, and how it differed."""
+    """An answer of ours as it was given, or as it last came back, and how it differed."""
 
-    message: Message
-    differences: tuple[str, ...]
+    said: object
+    """Its identity."""
+    differences: tuple[str, ...] = ()
 
 
 class Node:
@@ -39,7 +40,7 @@ class Node:
         self.answers: list[Turn] = []
         """What was sampled from here and is complete, whatever stands above the messages."""
         self.replay: Replay | None = None
-        """How a client last sent this answer back, when that was taken for it and was not the very same."""
+        """How this answer was given, or last came back and was taken for it; ``None`` where nobody answered."""
 
     def numbers(self) -> "array[int]":
         """The numbers of the messages since the parent."""
