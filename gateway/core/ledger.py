@@ -51,7 +51,8 @@ class Ledger:
         self._turns: list[Turn] = []
         self._order: dict[Turn, int] = {}
         self._delivered: dict[Turn, bool] = {}
-        self._tree = Tree()
+        self.tree = Tree()
+        """All that was said; only read elsewhere."""
         self._texts: dict[str, str] = {}
         # One copy of what stands above the messages, however often it is sent.
         self._latest: dict[Root, Turn] = {}
@@ -78,14 +79,14 @@ class Ledger:
 
     def known_turns(self, messages: Messages, root: Root) -> Known:
         """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
-        match = matching.find(self._tree, split_system(messages)[1], None, self._policy, self._order)
+        match = matching.find(self.tree, split_system(messages)[1], None, self._policy, self._order)
         ours = {call.id for turn, _ in match.way() for call in turn.message.tool_calls}
         returned = {call.id for message in messages for call in message.tool_calls}
         return Known(match.length, len(ours & returned), match.turn is not None and root in self._latest)
 
     def history(self, turn: Turn) -> list[Message]:
         """The messages up to and with a committed turn's answer, without the leading system messages."""
-        return self._tree.path(turn.node)
+        return self.tree.path(turn.node)
 
     def prepare(self, request: TurnRequest) -> "PendingTurn":
         """Find the longest known path that `request` continues; changes nothing."""
@@ -93,9 +94,9 @@ class Ledger:
         known_as = self._latest.get(root)
         root = known_as.root if known_as else Root(*(self._texts.get(text, text) for text in astuple(root)))
         system, messages = split_system(request.messages)
-        match = matching.find(self._tree, messages, root, self._policy, self._order)
+        match = matching.find(self.tree, messages, root, self._policy, self._order)
         new = messages[match.length :]
-        known = list(self._tree.follow(match.node, new))
+        known = list(self.tree.follow(match.node, new))
         return PendingTurn(
             ledger=self,
             request=request,
@@ -144,7 +145,7 @@ class Ledger:
         """Why the assistant messages at `answers`, counted from the match, are none of ours at their places."""
         if not self._turns:
             return Reason.FIRST_TURN
-        elsewhere = matching.find(self._tree, messages, None, self._policy, self._order)
+        elsewhere = matching.find(self.tree, messages, None, self._policy, self._order)
         if elsewhere.turn is not None and elsewhere.length > match.length:
             return _changed(elsewhere.turn.root, root)
         asked, ended = [(match.node, True), *known][answers[0]] if answers[0] <= len(known) else (match.node, False)
@@ -161,13 +162,13 @@ class Ledger:
     def _is_shortened(self, match: Match, rest: Messages, turn: Turn) -> bool:
         """Whether what comes after the match, up to a turn's answer, is what stood before it with some left out."""
         others = [message for message in rest if message.role != "assistant"]
-        if not turn.asked.is_below(match.node) or None in map(self._tree.numbers.get, map(identity, others)):
+        if not turn.asked.is_below(match.node) or None in map(self.tree.numbers.get, map(identity, others)):
             return False
-        path = map(_meaning, self._tree.path(turn.asked)[match.length :])
+        path = map(_meaning, self.tree.path(turn.asked)[match.length :])
         return all(_meaning(message) in path for message in rest)  # each search goes on where the last one ended
 
     def _add(self, turn: Turn, match: Match, messages: Messages, like: Turn | None) -> None:
-        asked = self._tree.link(match.node, messages[match.length :], turn, like)
+        asked = self.tree.link(match.node, messages[match.length :], turn, like)
         turn.node.parent, turn.node.turn, turn.node.replay = asked, turn, Replay(identity(turn.message))
         self._order[turn] = len(self._turns)
         self._turns.append(turn)

@@ -52,6 +52,10 @@ class Prefixes:
         # Ids of sessions by key; the latest last.
         self._keys: dict[str, set[Key]] = {}
 
+    def __len__(self) -> int:
+        """How many sessions are entered."""
+        return len(self._keys)
+
     def enter(self, session_id: str, prompt: Messages, answers: Sequence[Message], root: Root) -> None:
         """Note that `session_id` has given `answers`, each of them to `prompt` below `root`."""
         last = places([*prompt, Message("assistant")])[-1]

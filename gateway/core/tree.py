@@ -27,7 +27,8 @@ class Tree:
     def __init__(self) -> None:
         self.origin = Node(None, token_ids(), None)
         """The beginning of every history."""
-        self._messages: list[Message] = []
+        self.messages: list[Message] = []
+        """What was said, by its number; only read elsewhere."""
         self.numbers: dict[object, int] = {}
         """What was ever said has a number, by its identity; only read elsewhere."""
 
@@ -77,14 +78,14 @@ class Tree:
         while at is not None:
             if at.parent is not None and not at.run and at.turn is not None:
                 found.append(at.turn.message)
-            found += [self._messages[number] for number in reversed(at.numbers())]
+            found += [self.messages[number] for number in reversed(at.numbers())]
             at = at.parent
         return found[::-1]
 
     def _numbered(self, message: Message) -> int:
-        number = self.numbers.setdefault(identity(message), len(self._messages))
-        if number == len(self._messages):
-            self._messages.append(message)
+        number = self.numbers.setdefault(identity(message), len(self.messages))
+        if number == len(self.messages):
+            self.messages.append(message)
         return number
 
 

@@ -47,6 +47,10 @@ class Sessions:
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
 
+    def __len__(self) -> int:
+        """How many are held, those in their first call included."""
+        return len(self._sessions)
+
     def create(self, session_id: str, terms: Terms) -> Session:
         """Make a session that exists without turns; what its budget leaves open is as for every session.
 

@@ -85,7 +85,7 @@ def sliding(talk: Talk, turns: int) -> None:
 
 def kept(talk: Talk) -> tuple[int, int]:
     """How many prompt ids, and how many messages and numbers of messages, a session keeps."""
-    tree, prompts, numbers = talk.ledger._tree, 0, 0
+    tree, prompts, numbers = talk.ledger.tree, 0, 0
     seen: set[int] = {id(turn.completion.ids) for turn in talk.ledger.turns}
     for turn in talk.ledger.turns:
         prompts += own(turn.prompt, seen)
@@ -94,7 +94,7 @@ def kept(talk: Talk) -> tuple[int, int]:
         node = todo.pop()
         todo += [*node.children.values(), *(turn.node for turn in node.answers)]
         numbers += 1 + (own(node.run, seen) if isinstance(node.run, Rope) else len(node.run))
-    return prompts, numbers + len(tree._messages)
+    return prompts, numbers + len(tree.messages)
 
 
 def own(run: Rope, seen: set[int]) -> int:

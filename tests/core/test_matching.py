@@ -18,7 +18,7 @@ def match(talk, *messages, anywhere=False, policy="canonical"):
     """What is found of a history, of the toy's usual lineage or of any."""
     root = None if anywhere else root_of(TurnRequest(messages, model="m"))
     order = {turn: number for number, turn in enumerate(talk.ledger.turns)}
-    return find(talk.ledger._tree, messages, root, policy, order)
+    return find(talk.ledger.tree, messages, root, policy, order)
 
 
 def test_the_deepest_answer_of_ours_is_found():

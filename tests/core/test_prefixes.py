@@ -151,8 +151,7 @@ def test_who_leaves_is_named_no_more_and_leaves_nothing():
     assert exact(prefixes, HELLO, HI, MORE, called("c")) == likely(prefixes, HELLO, HI, MORE, YES) == [("t", 2)]
 
     prefixes.leave("t")
-    assert not prefixes._sessions
-    assert not prefixes._keys
+    assert len(prefixes) == 0
 
 
 def test_among_many_that_said_the_same_the_one_that_thought_the_same_is_named_first():

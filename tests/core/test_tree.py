@@ -51,7 +51,7 @@ def test_what_begins_alike_is_kept_once():
     assert one.parent is two.parent
     assert messages("ab") == tree.path(one.parent)
     assert (one.is_below(one.parent), one.is_below(two), tree.origin.is_below(tree.origin)) == (True, False, True)
-    assert len(tree._messages) == 6
+    assert len(tree.messages) == 6
 
 
 def test_a_history_that_ends_inside_another_parts_it():
@@ -74,7 +74,7 @@ def test_what_was_never_said_has_no_number():
     assert tree.numbers == {identity(user("a")): 0}
     assert list(tree.follow(tree.origin, messages("ba"))) == []
     assert len(list(tree.follow(tree.origin, messages("aa")))) == 1
-    assert len(tree._messages) == 1
+    assert len(tree.messages) == 1
 
 
 def test_a_run_that_is_parted_again_and_again_stays_as_deep_as_it_was():

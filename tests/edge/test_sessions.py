@@ -32,7 +32,7 @@ async def test_a_session_without_a_turn_is_forgotten_with_its_last_call() -> Non
             assert again is outer
     with sessions.entered(call()) as later:
         assert later is not outer
-    assert not sessions._sessions
+    assert len(sessions) == 0
 
 
 async def test_a_session_is_left_when_its_call_fails() -> None:
@@ -41,7 +41,7 @@ async def test_a_session_is_left_when_its_call_fails() -> None:
     with pytest.raises(ValueError, match="no"), sessions.entered(call()):
         raise ValueError("no")
 
-    assert not sessions._sessions
+    assert len(sessions) == 0
 
 
 async def test_a_session_that_is_only_being_asked_is_not_known() -> None:
@@ -86,7 +86,7 @@ async def test_a_call_for_several_answers_takes_as_many_turns_of_the_budget() ->
 
     with pytest.raises(TooManyRequests), sessions.entered(call(n=4)):
         raise AssertionError
-    assert not sessions._sessions
+    assert len(sessions) == 0
 
 
 async def test_a_tombstone_stands_for_its_time_and_is_then_forgotten() -> None:
@@ -151,7 +151,7 @@ async def test_a_call_that_two_cancel_is_cancelled() -> None:
             await asyncio.Event().wait()
 
     task = asyncio.ensure_future(take())
-    await until(lambda: sessions._sessions)
+    await until(lambda: len(sessions))
     task.cancel()
 
     await sessions.delete("s", MemoryStore())
@@ -240,7 +240,7 @@ async def test_a_second_deletion_goes_on_where_the_first_failed() -> None:
     await second
 
     assert store.deleted == [("s", 0)]
-    assert not sessions._sessions
+    assert len(sessions) == 0
 
 
 async def test_what_a_deleted_session_answered_is_forgotten_first_and_once_more_before_the_store_is_told() -> None:
@@ -260,7 +260,7 @@ async def test_what_a_deleted_session_answered_is_forgotten_first_and_once_more_
             told.append("recorded")
 
     task = asyncio.ensure_future(take())
-    await until(lambda: sessions._sessions)
+    await until(lambda: len(sessions))
     await sessions.delete("s", Store(), lambda name: told.append(f"forget {name}"))
     await task
 
