@@ -111,8 +111,9 @@ def _answer(turn: Turn, message: Message, said: object, length: int, before: Mat
     what reading their body costs, instead of 4 (``bench/matching``).
     """
     known, kinds = turn.node.replay, before.kinds
-    fresh = known is None or known.said != said
-    added = accepted_differences(turn.message, message, policy) if fresh or known is None else known.differences
+    assert known is not None  # only what is committed answers
+    fresh = known.said != said
+    added = accepted_differences(turn.message, message, policy) if fresh else known.differences
     if added is None:
         return None
     if added and not kinds.issuperset(added):
