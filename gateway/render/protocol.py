@@ -27,6 +27,38 @@ class ParsedResponse(Protocol):
     tool_calls: Sequence[ParsedCall]
 
 
+class ParsedDelta(Protocol):
+    """What more of a completion can be told: a piece of reasoning, a piece of content, or whole calls."""
+
+    content: str | None
+    reasoning_content: str | None
+    tool_calls: Sequence[ParsedCall]
+
+
+class StreamParser(Protocol):
+    """One completion, read as its ids come.
+
+    However the ids are cut into pieces, the deltas join to the same message, and that is what `finish` returns.
+    """
+
+    def feed(self, token_ids: Sequence[int]) -> Sequence[ParsedDelta]:
+        """Take the next ids; what they make certain, in the order in which it was said."""
+
+    def finish(self) -> ParsedResponse:
+        """No more ids will come: the whole message, which begins with what the deltas told.
+
+        May carry ``flags``: what was odd about the completion.
+        """
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """What a `Renderer` may have besides: then its parser serves answers that are streamed and those that are not."""
+
+    def stream_parser(self, tools: MessageDicts | None) -> StreamParser:
+        """A parser for one completion; ``prompt_ids`` are passed by keyword where accepted."""
+
+
 class TokenHolder(Protocol):
     """A result that carries its ids beside other things."""
 
