@@ -19,6 +19,7 @@ from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
 from gateway.edge.store import MemoryStore, Store
+from gateway.edge.stream import Streams
 from gateway.edge.tasks import WaitedTasks
 from gateway.edge.turn import Deps
 from gateway.errors import ConfigError
@@ -61,7 +62,9 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     noise = Noise(settings.noise_prefix, settings.noise_key)
     tasks = WaitedTasks(settings.disconnect_grace_s)
     retries = Retries(settings.retry_window_s, settings.retry_window_calls, time.monotonic)
-    calls = Calls(deps, sessions, tasks, retries, noise=noise, tag_headers=settings.tag_header)
+    streams = _streams(settings)
+    metrics.watch(streams.buffered_bytes)
+    calls = Calls(deps, sessions, tasks, retries, streams=streams, noise=noise, tag_headers=settings.tag_header)
     server = Server(deps, keys, sessions, calls)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.on_response_prepare.append(server.sign)
@@ -69,6 +72,11 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     app.on_shutdown.append(lambda _app: tasks.drain())
     app.cleanup_ctx.append(lambda _app: _lifespan(server))
     return app
+
+
+def _streams(settings: Settings) -> Streams:
+    flush_interval_s = None if settings.flush_interval_ms is None else settings.flush_interval_ms / 1000
+    return Streams(settings.stream_buffer_bytes, settings.stream_stall_s, settings.keep_alive_s, flush_interval_s)
 
 
 async def _lifespan(server: Server) -> AsyncIterator[None]:

@@ -100,6 +100,17 @@ class Settings(BaseSettings):
     """How long connecting to an engine may take. Sampling itself has no limit."""
     disconnect_grace_s: float = Field(default=0.0, ge=0, le=86_400)
     """How long a turn goes on when its client has left, so that a retry can join it. With 0 it is stopped at once."""
+    keep_alive_s: float = Field(default=15.0, gt=0, le=3600)
+    """How long a stream may be silent before it is sent a comment, so that nothing on the way takes it for dead."""
+    flush_interval_ms: float | None = Field(default=None, ge=0, le=10_000)
+    """How long a stream gathers what is said before it sends it on; by default not at all while few streams are
+    open, and up to 50 ms while many are."""
+    stream_interval_tokens: int = Field(default=8, ge=1, le=1024)
+    """How many ids the engine puts into one event, where it can (vLLM 0.27 and later)."""
+    stream_buffer_bytes: int = Field(default=256 * 1024, ge=192 * 1024)
+    """What may wait for a client that reads its stream slowly; beyond it the engine waits too."""
+    stream_stall_s: float = Field(default=60.0, gt=0, le=86_400)
+    """How long a client may take nothing of its stream before it counts as gone."""
     retry_window_s: float = Field(default=900.0, ge=0, le=86_400)
     """How long after its end a turn can answer a retry; clients that time out wait for up to ten minutes before."""
     retry_window_calls: int = Field(default=16_384, ge=0)

@@ -8,7 +8,7 @@ from typing import Literal
 from gateway.core.canon import Difference, Root
 from gateway.core.reason import Reason
 from gateway.core.rope import Rope
-from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, Status, token_ids
+from gateway.core.types import Completion, FinishReason, Flag, Labels, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Turn:
     """Why the prompt was rendered; ``None`` when bridged."""
     differences: Mapping[str, Difference]
     """How the replayed history differed from the record, by kind."""
-    flags: tuple[str, ...]
+    flags: tuple[Flag, ...]
     """What was odd about the answer, such as a malformed tool call."""
     origin: Origin
     labels: Labels

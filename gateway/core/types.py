@@ -66,13 +66,34 @@ class Message:
 Messages = Sequence[Message]
 
 
+Flag = Literal["malformed_tool_call", "unparsed", "parse_differs", "stop_cut", "constrained"]
+"""What was odd about an answer. The model wrote a call that no client could be given, so it went out as text; nothing
+could be made of what it wrote, so all of it did; the renderer's own parse says something else; a stop string ends
+inside a token; a grammar held the engine to a form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A completion as the client sees it."""
 
     message: Message
-    flags: tuple[str, ...] = ()
-    """What was odd about it, such as a malformed tool call."""
+    flags: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What more of an answer can be told: a piece of one of these."""
+
+    reasoning: str = ""
+    content: str = ""
+    call: ToolCall | None = None
+
+
+def deltas(message: Message) -> list[Delta]:
+    """An answer in one delta a part, in the order in which a model says them."""
+    told = [Delta(reasoning=message.reasoning or ""), Delta(content=message.content)]
+    told += [Delta(call=call) for call in message.tool_calls]
+    return [delta for delta in told if delta != Delta()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +149,10 @@ class TurnRequest:
     priority: int | None = None
     cache_salt: str | None = None
     return_token_ids: bool = False
+    stream: bool = False
+    """Whether the answer is wanted while it is made."""
+    include_usage: bool = False
+    """Whether a stream ends in a count of tokens."""
     n: int = 1
     """How many answers; each is a turn of its own, a sibling of the others."""
     labels: Labels = field(default_factory=Labels)
@@ -179,6 +204,11 @@ class Completion:
             position = span.end
         if position != len(self.ids):
             raise LedgerError(f"version spans end at {position}, not at {len(self.ids)} ids")
+
+    def part(self, start: int, end: int) -> "Completion":
+        """The ids ``[start, end)``, at least one, with their evidence, as if the rest had never been."""
+        ids, logprobs = self.ids[start:end], self.logprobs[start:end]
+        return Completion(ids, logprobs, FinishReason.ABORT, (VersionSpan(UNKNOWN_VERSION, 0, len(ids), "assumed"),))
 
     def head(self, length: int, reason: FinishReason) -> "Completion":
         """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""

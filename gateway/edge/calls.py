@@ -3,28 +3,32 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import structlog
 from aiohttp import web
 
-from gateway.core.turn import Turn
-from gateway.core.types import TurnRequest
+from gateway.core.types import TurnRequest, deltas
 from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.failure import noted
+from gateway.edge.feed import Feed
 from gateway.edge.labels import labels_of
 from gateway.edge.request_id import request_id_of
 from gateway.edge.retries import Retries, Taken, digest_of, sending_of
 from gateway.edge.session import TurnCall
 from gateway.edge.sessions import Sessions
+from gateway.edge.stream import ClientLeft, Stream, Streams
 from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.edge.turn import Deps, take_turn
 from gateway.wire.dialect import Dialect
 from gateway.wire.noise import Noise
+from gateway.wire.pieces import pieces
 from gateway.wire.session_id import checked_session_id
 
 log = structlog.get_logger()
+
+_Headers = dict[str, str]
 
 _REPLAYED = "x-gateway-replayed"
 _LARGE_BODY_BYTES = 1 << 20
@@ -41,6 +45,7 @@ class Calls:
         tasks: WaitedTasks,
         retries: Retries,
         *,
+        streams: Streams,
         noise: Noise,
         tag_headers: Sequence[str],
     ) -> None:
@@ -48,10 +53,11 @@ class Calls:
         self.retries = retries
         self._deps = deps
         self._sessions = sessions
+        self._streams = streams
         self._noise = noise
         self._tag_headers = tag_headers
 
-    async def take(self, request: web.Request, dialect: Dialect) -> web.Response:
+    async def take(self, request: web.Request, dialect: Dialect) -> web.StreamResponse:
         """Answer a call in a dialect: with the turns of the one that it repeats, or with turns of its own."""
         refuse_other_media(request)
         body = await request.read()
@@ -72,15 +78,25 @@ class Calls:
         else:
             headers[_REPLAYED] = "true"
             self._deps.metrics.replays.inc()
-        encode = partial(dialect.encode, request=asked, created_s=int(time.time()))
-        return await _answer(request, task, encode, headers)
+        try:
+            answer = self._streamed if asked.stream else self._whole
+            response = await answer(request, asked, dialect, task, headers)
+        except ClientLeft:
+            _note_loss(task)
+            return web.Response()  # goes nowhere
+        except asyncio.CancelledError:
+            _note_loss(task)
+            raise
+        self._note(request, task, headers)
+        return response
 
     def _begin(self, asked: TurnRequest, named: str | None, request_id: str) -> WaitedTask[Taken]:
         session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
-        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, tell=self.tasks.fail)
+        feed = Feed(session_id, turn_ids, self._streams.room_bytes) if asked.stream else None
+        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, tell=self.tasks.fail, feed=feed)
         about = {"session_id": session_id, "request_id": request_id}
-        return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, **about)
+        return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, feed=feed, about=about)
 
     async def _turns(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
@@ -90,44 +106,82 @@ class Calls:
             self._sessions.note(session, call.request.messages, turns)
             return Taken(session, turns)
 
-
-async def _answer(
-    request: web.Request, task: WaitedTask[Taken], encode: Callable[[Sequence[Turn]], bytes], headers: dict[str, str]
-) -> web.Response:
-    """Wait for the turns and send them; whether they reached the client is noted, be it there to wait or not."""
-    try:
+    async def _whole(
+        self, request: web.Request, asked: TurnRequest, dialect: Dialect, task: WaitedTask[Taken], headers: _Headers
+    ) -> web.StreamResponse:
+        """Wait for the turns and send them."""
         taken = await task.wait()
-        ids = {"x-session-id": taken.session.id, "x-turn-id": ",".join(turn.id for turn in taken.turns)}
-        response = json_answer(encode(taken.turns), headers=headers | ids)
-        delivered = await _sent(request, response)
-    except asyncio.CancelledError:
-        if not task.waiters:  # others will say for themselves
-            task.when_done(partial(_note_loss, task))
-        raise
-    taken.note_delivery(delivered=delivered)
-    if _REPLAYED in headers:
-        log.info(
-            "replay",
-            session_id=taken.session.id,
-            request_id=request_id_of(request),
-            turn_ids=[turn.id for turn in taken.turns],
-        )
-    return response
+        body = dialect.encode(taken.turns, asked, created_s=int(time.time()), texts=self._deps.texts)
+        ids = [turn.id for turn in taken.turns]
+        response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except ConnectionError:
+            raise ClientLeft from None
+        if request.transport is None or request.transport.is_closing():
+            raise ClientLeft
+        return response
+
+    async def _streamed(
+        self, request: web.Request, asked: TurnRequest, dialect: Dialect, task: WaitedTask[Taken], headers: _Headers
+    ) -> web.StreamResponse:
+        """Send what is said while it is said. A failure is an answer of its own until the engine has begun its own."""
+        with task.attended():
+            feed = task.feed or _repeated(await task.wait(), self._streams.room_bytes)
+            with self._streams.opened(request, feed) as reader:
+                if await reader.wait(self._streams.keep_alive_s) and reader.has_ended:
+                    await task.wait()  # which raises what failed
+                stream = Stream(request, self._streams, headers | _ids(feed.session_id, feed.turn_ids))
+                await stream.open()
+                answer = dialect.stream(feed, asked, created_s=int(time.time()), texts=self._deps.texts)
+                try:
+                    await stream.write(answer.opening())
+                    await stream.read(reader, answer)
+                    for part in answer.closing((await task.wait()).turns):
+                        await stream.write(part)
+                except ClientLeft:
+                    raise
+                except Exception as error:  # noqa: BLE001  # it is noted, and told
+                    await stream.write(answer.failure(noted(error, request, self._deps.metrics)))
+                await stream.close()
+        return stream.response
+
+    def _note(self, request: web.Request, task: WaitedTask[Taken], headers: _Headers) -> None:
+        """An answer has reached its client."""
+        taken = task.result
+        if taken is None:
+            return  # the answer was a failure
+        taken.note_delivery(delivered=True)
+        if _REPLAYED in headers:
+            about = {"session_id": taken.session.id, "request_id": request_id_of(request)}
+            log.info("replay", turn_ids=[turn.id for turn in taken.turns], **about)
 
 
 def _note_loss(task: WaitedTask[Taken]) -> None:
-    if task.result is not None:
-        task.result.note_delivery(delivered=False)
+    """An answer has not reached its client, as soon as there is one; others who wait will say for themselves."""
+
+    def note() -> None:
+        if task.result is not None:
+            task.result.note_delivery(delivered=False)
+
+    if not task.waiters:
+        task.when_done(note)
 
 
-async def _sent(request: web.Request, response: web.Response) -> bool:
-    """Send a response; whether all of it went out to a client that was there."""
-    try:
-        await response.prepare(request)
-        await response.write_eof()
-    except ConnectionError:
-        return False
-    return request.transport is not None and not request.transport.is_closing()
+def _ids(session_id: str, turn_ids: Sequence[str]) -> _Headers:
+    return {"x-session-id": session_id, "x-turn-id": ",".join(turn_ids)}
+
+
+def _repeated(taken: Taken, room_bytes: int) -> Feed:
+    """A call that is recorded, said once more."""
+    feed = Feed(taken.session.id, [turn.id for turn in taken.turns], room_bytes)
+    feed.prompt_ids = taken.turns[0].prompt_ids().tolist()
+    feed.evidence = [turn.completion.part for turn in taken.turns]
+    for index, turn in enumerate(taken.turns):
+        feed.add_rest(pieces(index, deltas(turn.message), 0))
+    feed.end()
+    return feed
 
 
 def _new_id(kind: str) -> str:

@@ -1,6 +1,6 @@
 """What Prometheus sees. Labels are bounded: never a session, a request or a key."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily
@@ -32,9 +32,20 @@ class Metrics:
         self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.registry.register(_DroppedLines())
-        self.in_flight = Gauge(
-            "gateway_turns_in_flight", "Turns under way.", ["engine", "rank"], registry=self.registry
-        )
+        self.flags = self._counter("turn_flags", "What was odd about the answers of recorded turns.", "flag")
+        self.in_flight = self._gauge("turns_in_flight", "Turns under way.", "engine", "rank")
+        self._streams = self._gauge("streams", "Streams that clients read.")
+        self._buffered = self._gauge("stream_buffered_bytes", "What waits for clients to read their streams.")
+        self._most = self._gauge("stream_buffered_bytes_max", "What waits for the client that waits for most.")
+
+    def watch(self, buffered_bytes: Callable[[], Sequence[int]]) -> None:
+        """Show what waits for the client of each open stream, whenever it is asked for."""
+        self._streams.set_function(lambda: len(buffered_bytes()))
+        self._buffered.set_function(lambda: sum(buffered_bytes()))
+        self._most.set_function(lambda: max(buffered_bytes(), default=0))
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"gateway_{name}", text, labels, registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"gateway_{name}", text, labels, registry=self.registry)
@@ -45,6 +56,8 @@ class Metrics:
         self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
         self.tokens.labels(type="prompt").inc(turn.prompt_length)
         self.tokens.labels(type="completion").inc(len(turn.completion.ids))
+        for flag in turn.flags:
+            self.flags.labels(flag=flag).inc()
         for kind, found in turn.differences.items():
             self.differences.labels(kind=kind).inc(found.messages)
             self.difference_tokens.labels(kind=kind).inc(found.tokens)

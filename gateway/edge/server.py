@@ -15,13 +15,14 @@ from gateway.core.segments import Rows
 from gateway.core.types import JsonObject
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
+from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.log import where
 from gateway.edge.request_id import request_id_of
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
-from gateway.errors import BadRequest, Forbidden, GatewayError, TooLarge, Unauthorized
+from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
 from gateway.wire import chat
 from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Select, encode_page, row_object, told_turn
 
@@ -107,7 +108,7 @@ class Server:
         status, body = await self.deps.backends.relay("/v1/models")
         return _json(body, status=status)
 
-    async def chat_completions(self, request: web.Request) -> web.Response:
+    async def chat_completions(self, request: web.Request) -> web.StreamResponse:
         """One turn in OpenAI's chat dialect."""
         return await self.calls.take(request, chat)
 
@@ -129,30 +130,24 @@ class Server:
                 resource = request.match_info.route.resource  # none where there is no such route or method
                 self._keys.check(request, agent_route=resource is None or "/v1/" in resource.canonical)
             return await handler(request)
-        except GatewayError as error:
-            if error.status >= 500:  # what the operator can mend; the rest is the caller's
-                about = {"path": request.path, "request_id": request_id_of(request)}
-                log.warning("failed", code=error.code, status=error.status, **about, **where(error))
-            return self._refusal(error)
         except web.RequestPayloadError:
             ill = BadRequest("the body is not what its Content-Encoding or Content-Length says")
-            return await _last_word(request, self._refusal(ill))
+            return await _last_word(request, self._refusal(request, ill))
         except web.HTTPRequestEntityTooLarge as error:
-            refusal = self._refusal(TooLarge(f"the body is over --max-body-bytes: {error.text}"))
+            refusal = self._refusal(request, TooLarge(f"the body is over --max-body-bytes: {error.text}"))
             return await _last_word(request, refusal) if "Content-Encoding" in request.headers else refusal
         except web.HTTPException as error:
             unknown = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
-            return self._refusal(unknown, allow=error.headers.get("Allow"))
-        except Exception:
-            log.exception("unexpected failure", path=request.path, **where())
-            return self._refusal(GatewayError("the gateway failed unexpectedly; its log says where"))
+            return self._refusal(request, unknown, allow=error.headers.get("Allow"))
+        except Exception as error:  # noqa: BLE001  # it is noted
+            return self._refusal(request, error)
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """Every answer carries its request's id, refusals and streams included."""
         response.headers["x-request-id"] = request_id_of(request)
 
-    def _refusal(self, error: GatewayError, *, allow: str | None = None) -> web.Response:
-        self.deps.metrics.errors.labels(code=error.code).inc()
+    def _refusal(self, request: web.Request, failure: Exception, *, allow: str | None = None) -> web.Response:
+        error = noted(failure, request, self.deps.metrics)
         headers = {"Allow": allow} if allow else {}
         if error.retryable and error.status in (429, 503):
             headers["Retry-After"] = "1"  # second

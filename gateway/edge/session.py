@@ -9,6 +9,7 @@ from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
 from gateway.core.terms import Terms
 from gateway.core.types import JsonObject, TurnRequest
+from gateway.edge.feed import Feed
 from gateway.wire.sessions import Finish, SessionState
 
 
@@ -29,6 +30,8 @@ class TurnCall:
     """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
     tell: Callable[[BaseException], None] = lambda _error: None
     """Is told why it has failed, as soon as that is known."""
+    feed: Feed | None = None
+    """Takes what the answers say while they are sampled, where they are streamed."""
 
     def fail(self, error: BaseException) -> None:
         """There will be no answer but `error`, whatever is still to be recorded."""

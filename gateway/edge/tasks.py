@@ -7,11 +7,13 @@ awaited.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import structlog
 
+from gateway.edge.feed import Feed
 from gateway.edge.log import where
 from gateway.errors import EngineUnavailable, GatewayError
 
@@ -26,7 +28,12 @@ class WaitedTask(Generic[T]):
     """
 
     def __init__(
-        self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float, about: Mapping[str, str]
+        self,
+        work: Coroutine[Any, Any, T],
+        may_cancel: Callable[[], bool],
+        grace_s: float,
+        feed: Feed | None,
+        about: Mapping[str, str],
     ) -> None:
         self._task = asyncio.create_task(work)
         self._outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -36,6 +43,10 @@ class WaitedTask(Generic[T]):
         self._doomed = False
         self._about = about
         self._task.add_done_callback(self._end)
+        self.feed = feed
+        """What it says while it runs, if that is to be read."""
+        if feed is not None:
+            self._outcome.add_done_callback(lambda _outcome: feed.end())
         self.waiters = 0
         """How many wait for it now."""
 
@@ -50,27 +61,31 @@ class WaitedTask(Generic[T]):
         ended = self._task.done() and not self._task.cancelled() and self._task.exception() is None
         return self._task.result() if ended else None
 
-    async def wait(self) -> T:
-        """Be one of its waiters.
-
-        Whoever is cancelled leaves; the last to leave ends the work, unless it is past that: then it goes on by
-        itself.
-
-        Raises:
-            EngineUnavailable: the application is stopping.
-        """
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """Be one of its waiters. The last to leave ends the work, unless it is past that: then it goes on by itself."""
         self.waiters += 1
         self._stop_timer()
         try:
-            return await asyncio.shield(self._outcome)
-        except asyncio.CancelledError:
-            if self._outcome.cancelled():
-                raise EngineUnavailable("the gateway is stopping") from None
-            raise
+            yield
         finally:
             self.waiters -= 1
             if not self.waiters and self.running:
                 self._left_alone()
+
+    async def wait(self) -> T:
+        """Be one of its waiters, for what it comes to.
+
+        Raises:
+            EngineUnavailable: the application is stopping.
+        """
+        with self.attended():
+            try:
+                return await asyncio.shield(self._outcome)
+            except asyncio.CancelledError:
+                if self._outcome.cancelled():
+                    raise EngineUnavailable("the gateway is stopping") from None
+                raise
 
     def when_done(self, tell: Callable[[], None]) -> None:
         """Call `tell` as soon as it has ended, however it ends."""
@@ -102,7 +117,7 @@ class WaitedTask(Generic[T]):
 
     def _end(self, task: asyncio.Task[T]) -> None:
         self._stop_timer()
-        self._may_cancel = None  # it knows the request, which need not outlive the work
+        self._may_cancel = self.feed = None  # they know the request and the answer, and need not outlive the work
         if task.cancelled():
             self._outcome.cancel()
         elif (error := task.exception()) is not None:
@@ -131,9 +146,19 @@ class WaitedTasks:
         self._grace_s = grace_s
         self._tasks: dict[asyncio.Task[Any], WaitedTask[Any]] = {}
 
-    def start(self, work: Coroutine[Any, Any, T], *, may_cancel: Callable[[], bool], **about: str) -> WaitedTask[T]:
-        """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so. `about` is for the log."""
-        waited = WaitedTask(work, may_cancel, self._grace_s, about)
+    def start(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        may_cancel: Callable[[], bool],
+        feed: Feed | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> WaitedTask[T]:
+        """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so.
+
+        The `feed` that it says more in meanwhile ends with it. `about` is for the log.
+        """
+        waited = WaitedTask(work, may_cancel, self._grace_s, feed, about or {})
         self._tasks[waited._task] = waited
         waited._task.add_done_callback(self._tasks.pop)
         return waited

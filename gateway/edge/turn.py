@@ -28,12 +28,13 @@ from gateway.edge.session import Session, TurnCall
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
+from gateway.render.reading import Ending, Reading
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
-from gateway.render.stops import find_stop
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
 from gateway.wire.generate import Collector, encode_request
+from gateway.wire.pieces import pieces
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -54,6 +55,11 @@ class Deps:
     """All tokenizing happens here, one at a time: it holds the event loop up for a third of a second at 128k
     tokens, and fast tokenizers keep state between threads."""
 
+    @property
+    def texts(self) -> Texts:
+        """What a token id says."""
+        return self.renderers.texts
+
     async def rendering(self, call: Callable[[], T]) -> T:
         """Run one call of a renderer off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self.render_thread, call)
@@ -63,14 +69,21 @@ class Deps:
 class Choice:
     """One of the answers that a call asks for, and how far it got."""
 
+    index: int
     turn_id: str
     request_id: str
     """The engine tells its calls apart by it, so each choice has its own."""
     request: TurnRequest
+    reading: Reading
     rank: Rank | None = None
     """Where it is sampled, once a lease was had."""
     collector: Collector = field(default_factory=Collector)
     whole: Completion | None = None
+    ending: Ending | None = None
+
+    def evidence(self, start: int, end: int) -> Completion:
+        """The ids ``[start, end)`` of what was sampled so far."""
+        return self.collector.part(start, end)
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
@@ -86,10 +99,12 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     pending = session.ledger.prepare(request)
     prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
     retention = _retention(translator, pending, prompt)
-    choices = _choices(call)
+    choices = await deps.rendering(lambda: _choices(call, translator, prompt))
+    if call.feed is not None:
+        call.feed.prompt_ids, call.feed.evidence = prompt.ids, [choice.evidence for choice in choices]
     try:
-        await together(_sample(choice, prompt, translator, session, deps) for choice in choices)
-        read = await deps.rendering(lambda: [_read(translator, prompt, choice) for choice in choices])
+        await together(_sample(choice, call, prompt, translator, session, deps) for choice in choices)
+        completions = await deps.rendering(lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
         nothing = Answer(Message("assistant"))
@@ -98,21 +113,27 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         await _record_aborted(call, session, deps, pending, aborted)
         raise
     call.sealed = True
-    pairs = zip(choices, read, strict=True)
-    turns = tuple(_sealed(choice, pending, prompt, *completed, retention) for choice, completed in pairs)
+    read = zip(choices, completions, strict=True)
+    turns = tuple(_sealed(choice, pending, prompt, *completed, retention) for choice, completed in read)
     await _record(call, session, deps, pending, turns)
+    if call.feed is not None:
+        for choice, turn in zip(choices, turns, strict=True):
+            assert choice.ending is not None  # it was read
+            call.feed.add_rest(pieces(choice.index, choice.ending.rest, len(turn.completion.ids)))
     session.pin = choices[0].rank.name if choices[0].rank else None
     return turns
 
 
-def _choices(call: TurnCall) -> list[Choice]:
+def _choices(call: TurnCall, translator: Translator, prompt: Prompt) -> list[Choice]:
     """The choices of a call: alike but for their ids, and for the seed, which counts up from the one given."""
     sampling = call.request.sampling
     choices = []
     for index, turn_id in enumerate(call.turn_ids):
         seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
         request_id = f"{call.request_id}-{index}" if index else call.request_id
-        choices.append(Choice(turn_id, request_id, replace(call.request, sampling=replace(sampling, seed=seed))))
+        request = replace(call.request, sampling=replace(sampling, seed=seed))
+        reading = Reading(translator, prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
+        choices.append(Choice(index, turn_id, request_id, request, reading))
     return choices
 
 
@@ -130,16 +151,22 @@ def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt
     return build_prompt(translator, pending)
 
 
-async def _sample(choice: Choice, prompt: Prompt, translator: Translator, session: Session, deps: Deps) -> None:
-    """Sample one choice to its end, on a lease of its own."""
+async def _sample(
+    choice: Choice, call: TurnCall, prompt: Prompt, translator: Translator, session: Session, deps: Deps
+) -> None:
+    """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             choice.rank = rank
             body = _body(choice.request, session, prompt, translator, rank)
-            call = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
-            async with aclosing(call) as payloads:
+            events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
+            async with aclosing(events) as payloads:
                 async for payload in payloads:
-                    choice.collector.feed(payload)
+                    ids = choice.collector.feed(payload)
+                    if call.feed is not None:
+                        call.feed.begin()
+                        told = choice.reading.feed(ids)
+                        await call.feed.add(pieces(choice.index, told, choice.reading.shown))
         choice.whole = choice.collector.completion()
     except EngineProtocolError:
         # An engine whose evidence fails once is not believed for the rest either.
@@ -153,19 +180,15 @@ def _body(request: TurnRequest, session: Session, prompt: Prompt, translator: Tr
     return encode_request(prompt.ids, request, max_tokens=limit, stop_ids=translator.stop_ids)
 
 
-def _read(translator: Translator, prompt: Prompt, choice: Choice) -> tuple[Completion, Answer]:
+def _read(choice: Choice) -> tuple[Completion, Answer]:
     """The completion up to its stop string, and the message that the client sees."""
-    whole, request = choice.whole, choice.request
+    whole = choice.whole
     assert whole is not None  # or its sampling would have failed
-    ids = whole.ids.tolist()
-    text_ids = ids[:-1] if ids[-1] in translator.stop_ids else ids
-    stop = find_stop(translator.tokenizer, text_ids, request.sampling)
-    shown = stop.shown if stop else ids
-    answer = translator.parse(shown, prompt.ids, request.tools, lambda: f"call_{secrets.token_hex(12)}")
-    if stop is None:
-        return whole, answer
-    flags = (*answer.flags, "stop_cut") if stop.cut else answer.flags
-    return whole.head(stop.kept, FinishReason.STOP), replace(answer, flags=flags)
+    if not choice.request.stream:
+        choice.reading.feed(whole.ids)
+    ending = choice.ending = choice.reading.finish()
+    kept = whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)
+    return kept, ending.answer
 
 
 def _sealed(

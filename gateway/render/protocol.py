@@ -14,25 +14,33 @@ MessageDicts = list[MessageDict]
 class ParsedCall(Protocol):
     """One tool call as the renderer found it; may also carry ``raw``, ``status``, ``token_span`` and ``id``."""
 
-    name: str | None
-    arguments: object
-    """A dictionary, or JSON text."""
+    @property
+    def name(self) -> str | None:
+        """The function that is called."""
+
+    @property
+    def arguments(self) -> object:
+        """A dictionary, or JSON text."""
 
 
 class ParsedResponse(Protocol):
     """A completion as a message."""
 
-    content: str | None
-    reasoning_content: str | None
-    tool_calls: Sequence[ParsedCall]
+    @property
+    def content(self) -> str | None:
+        """Text for the user."""
+
+    @property
+    def reasoning_content(self) -> str | None:
+        """What was thought before."""
+
+    @property
+    def tool_calls(self) -> Sequence[ParsedCall]:
+        """Calls, in the order in which they were made."""
 
 
-class ParsedDelta(Protocol):
+class ParsedDelta(ParsedResponse, Protocol):
     """What more of a completion can be told: a piece of reasoning, a piece of content, or whole calls."""
-
-    content: str | None
-    reasoning_content: str | None
-    tool_calls: Sequence[ParsedCall]
 
 
 class StreamParser(Protocol):

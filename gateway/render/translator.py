@@ -5,19 +5,16 @@ ids and `Message` objects only.
 """
 
 import inspect
-import json
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
 from gateway.render.call_ids import CallIds, in_form, learn_call_ids
-from gateway.render.protocol import MessageDict, ParsedCall, ParsedResponse, Renderer, Tokenizer
+from gateway.render.draft import Draft, guarded
+from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, StreamParser, Tokenizer
 
-T = TypeVar("T")
-
-_DELIVERABLE = {"ok", "unknown_tool", None}
-"""Parse states of calls that a client can be given; a call of an unknown tool is for the agent to answer."""
+ParserMaker = Callable[..., StreamParser]
+"""As a renderer's own ``stream_parser``."""
 
 
 class Translator:
@@ -27,15 +24,24 @@ class Translator:
         RendererError: the renderer raised, or returned something that its contract does not know.
     """
 
-    def __init__(self, renderer: Renderer, tokenizer: Tokenizer, *, kept: str | None = None) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        tokenizer: Tokenizer,
+        *,
+        kept: str | None = None,
+        stream_parser: ParserMaker | None = None,
+    ) -> None:
         self.renderer = renderer
         self.tokenizer = tokenizer
         self.thinking_retention = kept
         """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
-        self.stop_ids = _ids(_guarded(renderer.get_stop_token_ids))
+        self.stop_ids = _ids(guarded(renderer.get_stop_token_ids))
         self.call_ids: CallIds = "shown"
         """What the template does with tool-call ids: taken as they are, until it was learnt."""
-        self._parse_options = inspect.signature(renderer.parse_response).parameters.keys() & {"tools", "prompt_ids"}
+        self._parse_options = _taken(renderer.parse_response, "tools", "prompt_ids")
+        self._stream_parser: ParserMaker | None = stream_parser or getattr(renderer, "stream_parser", None)
+        self._stream_options = _taken(self._stream_parser, "prompt_ids", "spelled") if self._stream_parser else set()
 
     def learn(self) -> "Translator":
         """Find out what the template does with tool-call ids, and from now on give it what it demands."""
@@ -45,68 +51,49 @@ class Translator:
     def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
         dicts = self._dicts(messages)
-        return _ids(_guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
+        return _ids(guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
 
     def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""
         step = self.renderer.bridge_to_next_turn
-        result = _guarded(step, prompt_ids, sampled, self._dicts(new), tools=_tools(tools))
+        result = guarded(step, prompt_ids, sampled, self._dicts(new), tools=_tools(tools))
         return None if result is None else _ids(result)
 
     def parse(self, ids: list[int], prompt_ids: list[int], tools: Tools, mint: Callable[[], str]) -> Answer:
-        """The message that a completion says. Tool calls get ids from `mint`.
+        """The message that a completion says, as `Draft` makes one of it. Tool calls get ids from `mint`."""
+        draft = self.draft(mint)
+        draft.add(self.parsed(ids, prompt_ids, tools), ids)
+        draft.close(ids)
+        return draft.answer
 
-        A call reaches the client only with a name and a strict JSON object as arguments. Whatever else the
-        model wrote as a call is delivered as text, so that no answer is empty that was not sampled empty.
-        """
+    def parsed(self, ids: list[int], prompt_ids: list[int], tools: Tools) -> ParsedResponse:
+        """What the renderer itself makes of a completion."""
         # Copies: what was sampled and shown to the engine is not the renderer's to change.
         options = {"tools": _tools(tools), "prompt_ids": list(prompt_ids)}
-        parsed = _guarded(self.renderer.parse_response, list(ids), **{n: options[n] for n in self._parse_options})
-        content, reasoning, found = _guarded(_parts, parsed)
-        calls = [(_guarded(_call, call, mint), call) for call in found]
-        broken = [self._text_of(raw, ids) for call, raw in calls if call is None]
-        good = tuple(call for call, _ in calls if call is not None)
-        content = "\n".join(text for text in (content, *broken) if text)
-        flags = ("malformed_tool_call",) if broken else ()
-        if not (content or reasoning or good):
-            content = self.tokenizer.decode([i for i in ids if i not in self.stop_ids])
-            flags = ("unparsed",) if content.strip() else ()
-        return Answer(Message("assistant", content, reasoning=reasoning, tool_calls=good), flags)
+        return guarded(self.renderer.parse_response, list(ids), **{n: options[n] for n in self._parse_options})
+
+    def draft(self, mint: Callable[[], str]) -> Draft:
+        """An answer to be made of what is parsed."""
+        return Draft(self.tokenizer, self.stop_ids, mint)
+
+    def parser(self, prompt_ids: list[int], tools: Tools, *, spelled: bool) -> StreamParser | None:
+        """What reads one completion as it comes; ``None`` where it can only be parsed as a whole.
+
+        `spelled`: a grammar may have had the engine spell markers in letters.
+        """
+        if self._stream_parser is None:
+            return None
+        options = {"prompt_ids": list(prompt_ids), "spelled": spelled}
+        return guarded(self._stream_parser, _tools(tools), **{name: options[name] for name in self._stream_options})
 
     def _dicts(self, messages: Messages) -> list[MessageDict]:
         shown = in_form if self.call_ids == "demanded" else str
         return [_dict(message, shown) for message in messages]
 
-    def _text_of(self, call: ParsedCall, ids: list[int]) -> str:
-        span = getattr(call, "token_span", None)
-        return self.tokenizer.decode(ids[slice(*span)]) if span else str(getattr(call, "raw", call.name or ""))
 
-
-def _parts(parsed: ParsedResponse) -> tuple[str, str | None, list[ParsedCall]]:
-    content, reasoning = parsed.content or "", parsed.reasoning_content or None
-    "".join((content, reasoning or "")).encode()  # fails for what is no text, or could not be sent as UTF-8
-    return content, reasoning, list(parsed.tool_calls or ())
-
-
-def _call(found: ParsedCall, mint: Callable[[], str]) -> ToolCall | None:
-    arguments, name, own_id = _strict_object(found.arguments), found.name, getattr(found, "id", None)
-    named = isinstance(name, str) and name.encode()
-    if not (name and named) or arguments is None or getattr(found, "status", None) not in _DELIVERABLE:
-        return None
-    return ToolCall(
-        id=mint(), name=name, arguments=arguments, own_id=own_id if own_id and isinstance(own_id, str) else None
-    )
-
-
-def _strict_object(arguments: object) -> str | None:
-    """JSON text of an arguments object; ``None`` if it is not one, holds NaN or infinities, or is not Unicode."""
-    try:
-        value = json.loads(arguments) if isinstance(arguments, str) else arguments
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return text if isinstance(value, dict) else None
+def _taken(method: Callable[..., object], *options: str) -> set[str]:
+    """Those of the contract's optional arguments that a method takes."""
+    return inspect.signature(method).parameters.keys() & set(options)
 
 
 def _dict(message: Message, shown: Callable[[str], str]) -> MessageDict:
@@ -140,10 +127,3 @@ def _ids(result: object) -> list[int]:
     except (TypeError, OverflowError) as error:
         raise RendererError(f"the renderer returned something that is no token id: {error}") from None
     return list(ids) if type(ids[0]) is int else stored.tolist()  # numpy's integers are no JSON
-
-
-def _guarded(call: Callable[..., T], *arguments: object, **options: object) -> T:
-    try:
-        return call(*arguments, **options)
-    except Exception as error:  # its words may repeat the prompt, so they stay with the cause
-        raise RendererError(f"the renderer failed: {type(error).__name__}") from error

@@ -1,21 +1,23 @@
-"""OpenAI's chat completions: the body an agent sends, and the answer it gets."""
+"""OpenAI's chat completions: the body an agent sends. What it gets is in `chat_answer` and `chat_stream`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import get_args
 
 import orjson
 
-from gateway.core.turn import Turn
-from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
-from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
+from gateway.core.types import JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
+from gateway.errors import MultimodalUnsupported
+from gateway.wire.chat_answer import encode, encode_error
+from gateway.wire.chat_stream import ChatStream as stream
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
 from gateway.wire.session_id import fault_of
 
+__all__ = ["NAME", "decode", "encode", "encode_error", "read_sampling", "stream"]
+
 NAME = "chat"
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
-_ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _MAX_STOP_STRINGS = 4  # what vLLM takes
 _MAX_STOP_CHARS = 1024
@@ -54,6 +56,8 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         priority=fields.integer("priority", -(2**63)),
         cache_salt=fields.text("cache_salt", 1, 1024),
         return_token_ids=fields.flag("return_token_ids"),
+        stream=fields.flag("stream"),
+        include_usage=fields.nested("stream_options", fields.mapping("stream_options")).flag("include_usage"),
         n=fields.integer("n", 1, _MAX_CHOICES) or 1,
         session_hint=_session_hint(fields),
     )
@@ -67,8 +71,6 @@ def _session_hint(fields: Fields) -> str | None:
 
 
 def _refuse_what_is_not_offered(fields: Fields) -> None:
-    if fields.flag("stream"):
-        raise fields.error("stream", "is not offered yet: send the request with stream set to false")
     kind = fields.mapping("response_format").get("type", "text")
     if kind != "text":
         raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
@@ -178,46 +180,3 @@ def _tool_call(fields: Fields) -> ToolCall:
     parsed = isinstance(function.raw("arguments"), Mapping)  # some clients replay an object
     arguments = orjson.dumps(function.mapping("arguments")).decode() if parsed else function.text("arguments")
     return ToolCall(id=fields.text("id", 0, _MAX_NAME_CHARS) or "", name=name, arguments=arguments or "")
-
-
-def encode(turns: Sequence[Turn], request: TurnRequest, *, created_s: int) -> bytes:
-    """The answer of one call, a choice for each of its turns. They share one prompt, which is counted once."""
-    prompt, sampled = turns[0].prompt_length, sum(len(turn.completion.ids) for turn in turns)
-    answer: dict[str, object] = {
-        "id": f"chatcmpl-{turns[0].id}",
-        "object": "chat.completion",
-        "created": created_s,
-        "model": request.model or "",
-        "choices": [_choice(index, turn, request) for index, turn in enumerate(turns)],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled},
-    }
-    if request.return_token_ids:
-        answer["prompt_token_ids"] = turns[0].prompt_ids().tolist()
-    return orjson.dumps(answer)
-
-
-def _choice(index: int, turn: Turn, request: TurnRequest) -> dict[str, object]:
-    """One answer. Reasoning goes out under both names that clients read."""
-    message: dict[str, object] = {"role": "assistant", "content": turn.message.content}
-    if turn.message.reasoning is not None:
-        message["reasoning_content"] = message["reasoning"] = turn.message.reasoning
-    if turn.message.tool_calls:
-        message["content"] = turn.message.content or None
-        message["tool_calls"] = [_encoded_call(call) for call in turn.message.tool_calls]
-    truncated = turn.completion.finish_reason is FinishReason.LENGTH
-    reason = "length" if truncated else "tool_calls" if turn.message.tool_calls else "stop"
-    choice: dict[str, object] = {"index": index, "message": message, "logprobs": None, "finish_reason": reason}
-    return choice | {"token_ids": turn.completion.ids.tolist()} if request.return_token_ids else choice
-
-
-def _encoded_call(call: ToolCall) -> dict[str, object]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def encode_error(error: GatewayError) -> bytes:
-    """An error in OpenAI's shape. An overflow of the context says so in OpenAI's words, with its code."""
-    message = error.message
-    if error.code == ContextLengthExceeded.code:  # some clients read the text only, each for words of its own
-        message = f"This model's maximum context length is exceeded ({error.code}): {message}"
-    kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": error.param, "code": error.code}})

@@ -1,12 +1,32 @@
-"""What makes a northbound dialect: a module with a name and these three functions."""
+"""What makes a northbound dialect: a module with a name and these four functions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.errors import GatewayError
 from gateway.wire.noise import Noise
+from gateway.wire.pieces import Piece, Saying
+
+Texts = Callable[[int], tuple[str, bytes]]
+"""What a token id says: as text, and in its own bytes, which may be a part of a character's."""
+
+
+class AnswerStream(Protocol):
+    """One streamed answer in the making: what is sent of it, in order."""
+
+    def opening(self) -> bytes:
+        """What comes first."""
+
+    def say(self, pieces: Iterable[Piece]) -> bytes:
+        """What is being said."""
+
+    def closing(self, turns: Sequence[Turn]) -> Iterator[bytes]:
+        """What comes last, when the turns are recorded, in parts of a size to be sent."""
+
+    def failure(self, error: GatewayError) -> bytes:
+        """What comes last when the answer will not be complete."""
 
 
 class Dialect(Protocol):
@@ -18,8 +38,11 @@ class Dialect(Protocol):
     def decode(self, body: bytes, noise: Noise) -> TurnRequest:
         """The turn that a body asks for, and nothing of it that is `noise`."""
 
-    def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int) -> bytes:
+    def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int, texts: Texts) -> bytes:
         """The answer of one call: the recorded turns of its choices, in order."""
+
+    def stream(self, saying: Saying, request: TurnRequest, *, created_s: int, texts: Texts) -> AnswerStream:
+        """The answer of one call, which is being said."""
 
     def encode_error(self, error: GatewayError) -> bytes:
         """An error in the dialect's own shape."""

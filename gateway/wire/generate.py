@@ -65,8 +65,8 @@ class Collector:
         self.finish_reason: FinishReason | None = None
         self.done = False
 
-    def feed(self, payload: bytes) -> None:
-        """Take one event.
+    def feed(self, payload: bytes) -> Sequence[int]:
+        """Take one event; the ids that it brings.
 
         Raises:
             EngineProtocolError: the event cannot be read, or an id comes without evidence.
@@ -74,7 +74,7 @@ class Collector:
         """
         if payload == DONE:
             self.done = True
-            return
+            return ()
         event = _loaded(payload)
         if not isinstance(event, dict):
             raise EngineProtocolError("the engine sent an event that is not a JSON object")
@@ -83,10 +83,9 @@ class Collector:
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) > 1:
             raise EngineProtocolError("the engine sent an event without its one choice")
-        for choice in choices:
-            self._take(choice)
+        return [token_id for choice in choices for token_id in self._take(choice)]
 
-    def _take(self, choice: object) -> None:
+    def _take(self, choice: object) -> list[int]:
         ids = choice.get("token_ids") if isinstance(choice, dict) else None
         if not isinstance(choice, dict) or not isinstance(ids, list):
             raise EngineProtocolError("the engine sent a choice without token_ids")
@@ -101,6 +100,12 @@ class Collector:
         self._ids.extend(ids)
         self._spans = self._spans if spans is None else spans
         self.finish_reason = FinishReason(reason) if reason else self.finish_reason
+        return ids
+
+    def part(self, start: int, end: int) -> Completion:
+        """The ids ``[start, end)``, at least one, with their evidence."""
+        ids, logprobs = self._ids[start:end], self._logprobs[start:end]
+        return Completion(ids, logprobs, FinishReason.ABORT, _unknown(len(ids)))
 
     def completion(self) -> Completion:
         """The whole completion.

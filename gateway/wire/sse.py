@@ -1,9 +1,16 @@
-"""Server-sent events: a byte stream into the payloads of its events."""
+"""Server-sent events: a byte stream into the payloads of its events, and payloads into events."""
 
 import codecs
 import re
 
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment, which readers pass over."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+def encode_event(payload: bytes) -> bytes:
+    """An event with a payload of one line."""
+    return b"data: " + payload + b"\n\n"
 
 
 class SSEDecoder:

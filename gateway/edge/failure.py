@@ -1,0 +1,23 @@
+"""What an error is to the caller, to the metrics and to the log."""
+
+import structlog
+from aiohttp import web
+
+from gateway.edge.log import where
+from gateway.edge.metrics import Metrics
+from gateway.edge.request_id import request_id_of
+from gateway.errors import GatewayError
+
+log = structlog.get_logger()
+
+
+def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayError:
+    """The error that a caller is told, when it has been counted, and logged where the operator can mend it."""
+    about = {"path": request.path, "request_id": request_id_of(request)}
+    if not isinstance(error, GatewayError):
+        log.error("unexpected failure", **about, **where(error))
+        error = GatewayError("the gateway failed unexpectedly; its log says where")
+    elif error.status >= 500:  # the rest is the caller's own
+        log.warning("failed", code=error.code, status=error.status, **about, **where(error))
+    metrics.errors.labels(code=error.code).inc()
+    return error

@@ -1,0 +1,135 @@
+"""An answer that is streamed: what a call says while it goes on, sent to one client as fast as that reads.
+
+What waits for a client is bounded. Its text waits in the call's feed, which has room for so much and then makes the
+call wait; what was taken from there waits in the socket, which is given more only when it has sent most of the rest.
+A client that takes nothing for too long counts as gone, as one that hung up does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+from aiohttp import web
+
+from gateway.edge.feed import Feed, Reader
+from gateway.edge.request_id import request_id_of
+from gateway.wire.dialect import AnswerStream
+from gateway.wire.pieces import joined
+from gateway.wire.sse import KEEP_ALIVE
+
+log = structlog.get_logger()
+
+_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # or nginx would gather a few kilobytes first
+}
+SOCKET_BYTES = 160 * 1024
+"""What may wait in one client's transport: `_HIGH_BYTES`, the 64 KiB that aiohttp writes before it looks at them, and
+one more write of `TAKE_CHARS` characters in their longest spelling."""
+_HIGH_BYTES = 32 * 1024
+_FEW, _MANY = 32, 256
+"""Open streams from which on each is flushed every 20 and every 50 ms; see bench/streaming."""
+
+
+@dataclass(eq=False)
+class Streams:
+    """The open streams of one application, and how they are served."""
+
+    buffer_bytes: int
+    """What may wait for one client, at least `SOCKET_BYTES` and some text."""
+    stall_s: float
+    keep_alive_s: float
+    flush_interval_s: float | None = None
+    """How long what is said is gathered before it is sent; ``None`` goes by how many streams are open."""
+    _open: dict[web.Request, Reader] = field(default_factory=dict)
+
+    @property
+    def room_bytes(self) -> int:
+        """How far a reader may fall behind its feed."""
+        return self.buffer_bytes - SOCKET_BYTES
+
+    @property
+    def interval_s(self) -> float:
+        """How long what is said is gathered now."""
+        if self.flush_interval_s is not None:
+            return self.flush_interval_s
+        return 0.0 if len(self._open) < _FEW else 0.02 if len(self._open) < _MANY else 0.05
+
+    def buffered_bytes(self) -> list[int]:
+        """What waits for each client, in its feed and in its transport."""
+        return [reader.behind_bytes + _unsent_bytes(request) for request, reader in self._open.items()]
+
+    @contextmanager
+    def opened(self, request: web.Request, feed: Feed) -> Iterator[Reader]:
+        """A client's reader of a feed, counted while it reads."""
+        with Reader(feed) as reader:
+            self._open[request] = reader
+            try:
+                yield reader
+            finally:
+                del self._open[request]
+
+
+class ClientLeft(Exception):
+    """There is nobody to answer any more: the client hung up, or took nothing for too long."""
+
+
+def _unsent_bytes(request: web.Request) -> int:
+    return request.transport.get_write_buffer_size() if request.transport is not None else 0
+
+
+class Stream:
+    """One client's stream.
+
+    Raises, in every method:
+        ClientLeft: nobody reads it.
+    """
+
+    def __init__(self, request: web.Request, streams: Streams, headers: Mapping[str, str]) -> None:
+        self.response = web.StreamResponse(headers={**_HEADERS, **headers})
+        self._request = request
+        self._streams = streams
+
+    async def open(self) -> None:
+        """Send the head. From now on a failure can only be said in the stream."""
+        await self._sent(self.response.prepare(self._request))
+        if self._request.transport is not None:
+            self._request.transport.set_write_buffer_limits(_HIGH_BYTES)
+
+    async def read(self, reader: Reader, answer: AnswerStream) -> None:
+        """Send what is said until nothing more will be; a comment whenever it is silent for long."""
+        while True:
+            if not await reader.wait(self._streams.keep_alive_s):
+                await self.write(KEEP_ALIVE)
+            elif said := reader.take():
+                await self.write(answer.say(joined(said)))
+                if (interval_s := self._streams.interval_s) and not reader.is_behind:
+                    await reader.pause(interval_s)
+            elif reader.has_ended:
+                return
+
+    async def write(self, data: bytes) -> None:
+        """Send something, when what was sent before has mostly gone."""
+        await self._sent(self.response.write(data))
+
+    async def close(self) -> None:
+        """Send the end, to a client that is there for it."""
+        await self._sent(self.response.write_eof())
+        if self._request.transport is None or self._request.transport.is_closing():
+            raise ClientLeft
+
+    async def _sent(self, sending: Awaitable[object]) -> None:
+        try:
+            async with asyncio.timeout(self._streams.stall_s):
+                await sending
+        except TimeoutError:
+            about = {"request_id": request_id_of(self._request), "unsent_bytes": _unsent_bytes(self._request)}
+            log.info("a client took nothing of its stream for too long", stall_s=self._streams.stall_s, **about)
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ClientLeft from None
+        except ConnectionError:
+            raise ClientLeft from None

@@ -1,0 +1,101 @@
+"""OpenAI's chat completions, streamed: role first, then what is said, then why it ended, and ``[DONE]``.
+
+The chunks of one answer join to what `gateway.wire.chat.encode` writes of it. Evidence that a client asked for,
+logprobs and token ids, comes with the piece that the ids made certain, and what is left of it at the end.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import orjson
+
+from gateway.core.turn import Turn
+from gateway.core.types import JsonObject, TurnRequest
+from gateway.errors import GatewayError
+from gateway.wire.chat_answer import encode_error, encoded_call, evidence, finish_reason, usage
+from gateway.wire.dialect import Texts
+from gateway.wire.pieces import Piece, Saying
+from gateway.wire.sse import encode_event
+
+_EVIDENCE_IDS = 256
+"""Most ids whose evidence is sent in one chunk at the end."""
+
+
+class ChatStream:
+    """One streamed chat answer."""
+
+    def __init__(self, saying: Saying, request: TurnRequest, *, created_s: int, texts: Texts) -> None:
+        self._saying = saying
+        self._request = request
+        self._texts = texts
+        self._sent = [0] * len(saying.turn_ids)
+        # How many ids of each choice have had their evidence sent.
+        self._calls = [0] * len(saying.turn_ids)
+        self._asks = request.return_token_ids or request.top_logprobs is not None
+        self._head = {
+            "id": f"chatcmpl-{saying.turn_ids[0]}",
+            "object": "chat.completion.chunk",
+            "created": created_s,
+            "model": request.model or "",
+        }
+
+    def opening(self) -> bytes:
+        """Who speaks; with the prompt's ids where they are asked for."""
+        asked = {"prompt_token_ids": list(self._saying.prompt_ids)} if self._request.return_token_ids else {}
+        chunks = []
+        for index in range(len(self._sent)):
+            delta = {"role": "assistant", "content": ""}
+            chunks.append(self._chunk([_choice(index, delta)], **(asked if index == 0 else {})))
+        return b"".join(chunks)
+
+    def say(self, pieces: Iterable[Piece]) -> bytes:
+        """One chunk a piece."""
+        return b"".join(self._said(piece) for piece in pieces)
+
+    def closing(self, turns: Sequence[Turn]) -> Iterator[bytes]:
+        """The evidence that is left, why each choice ended, the count of tokens where it is asked for, and the end."""
+        for index, turn in enumerate(turns):
+            length = len(turn.completion.ids)
+            while self._asks and length - self._sent[index] > _EVIDENCE_IDS:
+                some = self._evidence(index, self._sent[index] + _EVIDENCE_IDS)
+                yield self._chunk([{**_choice(index, {}), **some}])
+            last = {**_choice(index, {}), **self._evidence(index, length), "finish_reason": finish_reason(turn)}
+            yield self._chunk([last])
+        if self._request.include_usage:
+            yield self._chunk([], usage=usage(turns))
+        yield encode_event(b"[DONE]")
+
+    def failure(self, error: GatewayError) -> bytes:
+        """The error, in place of an end."""
+        return encode_event(encode_error(error))
+
+    def _said(self, piece: Piece) -> bytes:
+        match piece.kind:
+            case "reasoning":
+                delta: JsonObject = {"reasoning_content": piece.text, "reasoning": piece.text}
+            case "content":
+                delta = {"content": piece.text}
+            case "call":
+                assert piece.call is not None  # by its kind
+                self._calls[piece.index] += 1
+                delta = self._called(piece, encoded_call(piece.call, piece.text))
+            case "arguments":
+                delta = self._called(piece, {"function": {"arguments": piece.text}})
+        return self._chunk([{**_choice(piece.index, delta), **self._evidence(piece.index, piece.upto)}])
+
+    def _called(self, piece: Piece, call: JsonObject) -> JsonObject:
+        return {"tool_calls": [{"index": self._calls[piece.index] - 1, **call}]}
+
+    def _evidence(self, index: int, upto: int) -> JsonObject:
+        start = self._sent[index]
+        if not self._asks or upto <= start:
+            return {}
+        self._sent[index] = upto
+        return evidence(self._saying.evidence[index](start, upto), self._request, self._texts)
+
+    def _chunk(self, choices: Sequence[JsonObject], **more: object) -> bytes:
+        counted = {"usage": None} if self._request.include_usage else {}
+        return encode_event(orjson.dumps({**self._head, "choices": choices, **counted, **more}))
+
+
+def _choice(index: int, delta: JsonObject) -> dict[str, object]:
+    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
