@@ -156,6 +156,8 @@ class TurnRequest:
     n: int = 1
     """How many answers; each is a turn of its own, a sibling of the others."""
     labels: Labels = field(default_factory=Labels)
+    top_logprobs: int | None = None
+    """How many alternatives the answer shows beside each token's logprob; ``None`` shows no logprobs at all."""
     session_hint: str | None = None
     """A session id found in the body; the path and the header come first."""
 
@@ -174,12 +176,52 @@ UNKNOWN_VERSION = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The ids that an engine names beside each sampled one, `width` of them for every completion id.
+
+    Raises:
+        LedgerError: `width` is below one; ids and logprobs differ in number; or a logprob is not a
+            finite number at or below zero.
+    """
+
+    width: int
+    ids: "array[int]"
+    """The rows of all completion ids one after the other, each in the engine's order; shape ``(C, width)``."""
+    logprobs: "array[float]"
+    """Natural-log probability of each of `ids`, nats; -9999.0 where nothing could have sampled it."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise LedgerError(f"alternatives in rows of {self.width} say nothing")
+        _check_logprobs(self.ids, self.logprobs)
+
+    def most_likely(self, position: int, count: int) -> list[tuple[int, float]]:
+        """Up to `count` ids with their logprobs at completion id `position`, the most likely first."""
+        row = slice(position * self.width, (position + 1) * self.width)
+        pairs = zip(self.ids[row], self.logprobs[row], strict=True)
+        return sorted(pairs, key=lambda pair: -pair[1])[:count]
+
+    def head(self, length: int) -> "Alternatives":
+        """Those of the first `length` completion ids."""
+        end = length * self.width
+        return Alternatives(self.width, self.ids[:end], self.logprobs[:end])
+
+
+def _check_logprobs(ids: "array[int]", logprobs: "array[float]") -> None:
+    if len(ids) != len(logprobs):
+        raise LedgerError(f"{len(ids)} ids but {len(logprobs)} logprobs")
+    if not all(math.isfinite(value) and value <= 0 for value in logprobs):
+        raise LedgerError("a logprob must be a finite number at or below zero")
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What an engine sampled, with the evidence for each id.
 
     Raises:
         LedgerError: there is no id; ids and logprobs differ in number; a logprob is not a
-            finite number at or below zero; or the spans do not tile the ids.
+            finite number at or below zero; the spans do not tile the ids; or there are
+            alternatives, but not a row of them for each id.
     """
 
     ids: "array[int]"
@@ -189,14 +231,16 @@ class Completion:
     finish_reason: FinishReason
     spans: tuple[VersionSpan, ...]
     """Policy versions, tiling ``[0, C)``."""
+    alternatives: Alternatives | None = None
+    """Where they were asked for."""
 
     def __post_init__(self) -> None:
         if not self.ids:
             raise LedgerError("a completion without a sampled id proves nothing")
-        if len(self.ids) != len(self.logprobs):
-            raise LedgerError(f"{len(self.ids)} ids but {len(self.logprobs)} logprobs")
-        if not all(math.isfinite(value) and value <= 0 for value in self.logprobs):
-            raise LedgerError("a logprob must be a finite number at or below zero")
+        _check_logprobs(self.ids, self.logprobs)
+        likely = self.alternatives
+        if likely and len(likely.ids) != len(self.ids) * likely.width:
+            raise LedgerError(f"{len(likely.ids)} alternatives are no {likely.width} for each of {len(self.ids)} ids")
         position = 0
         for span in self.spans:
             if not span.start == position < span.end:
@@ -214,4 +258,5 @@ class Completion:
         """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
-        return Completion(self.ids[:length], self.logprobs[:length], reason, spans)
+        alternatives = self.alternatives and self.alternatives.head(length)
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives)

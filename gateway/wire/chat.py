@@ -29,6 +29,7 @@ _MAX_TOOLS = 512
 _MAX_TEMPLATE_BYTES = 16_384
 _MAX_BIASES = 1024
 _MAX_CHOICES = 128
+_MAX_ALTERNATIVES = 20
 
 
 def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
@@ -59,6 +60,7 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         stream=fields.flag("stream"),
         include_usage=fields.nested("stream_options", fields.mapping("stream_options")).flag("include_usage"),
         n=fields.integer("n", 1, _MAX_CHOICES) or 1,
+        top_logprobs=_top_logprobs(fields),
         session_hint=_session_hint(fields),
     )
 
@@ -74,10 +76,18 @@ def _refuse_what_is_not_offered(fields: Fields) -> None:
     kind = fields.mapping("response_format").get("type", "text")
     if kind != "text":
         raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
-    if fields.flag("logprobs"):
-        raise fields.error("logprobs", "are not offered in chat answers yet: the session's rows have them")
     if fields.raw("tool_choice") not in (None, "auto", "none"):
         raise fields.error("tool_choice", 'other than "auto" or "none" is not offered yet')
+
+
+def _top_logprobs(fields: Fields) -> int | None:
+    """How many alternatives each token of the answer is to show; ``None`` when its logprobs are not asked for."""
+    most = fields.integer("top_logprobs", 0, _MAX_ALTERNATIVES)
+    if fields.flag("logprobs"):
+        return most or 0
+    if most is not None:
+        raise fields.error("top_logprobs", "needs logprobs to be true")
+    return None
 
 
 def _tools(fields: Fields, noise: Noise) -> tuple[JsonObject, ...]:

@@ -4,7 +4,9 @@ Answers are read as streams of events; a plain JSON answer is one event that hol
 come with a logprob of its own that can be evidence. What differs between versions, and is read alike here:
 
 - logprobs name their token as ``"token": "token_id:17"`` up to 0.31, as ``"token_id": 17`` since 0.32;
-- ``-9999.0`` stands for a logprob that is missing or not finite;
+- ``-9999.0`` stands for a logprob that is missing or not finite. Of a sampled id that is no evidence. Of an
+  alternative it says that a grammar, or ``top_p`` and the like, left no way to sample it;
+- alternatives (``top_logprobs``) all carry the sampled id before 0.22, which makes them worthless;
 - ``weight_versions`` (0.32) comes with the last event only, and not at all before;
 - an aborted stream may end in ``[DONE]`` without a finish reason (before 0.32);
 - errors after the status line come as events inside a 200.
@@ -13,14 +15,26 @@ come with a logprob of its own that can be evidence. What differs between versio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import orjson
 
 from gateway import errors
-from gateway.core.types import UNKNOWN_VERSION, Completion, FinishReason, TurnRequest, VersionSpan, float32s, token_ids
+from gateway.core.types import (
+    UNKNOWN_VERSION,
+    Alternatives,
+    Completion,
+    FinishReason,
+    TurnRequest,
+    VersionSpan,
+    float32s,
+    token_ids,
+)
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 
 MISSING_LOGPROB = -9999.0
+_MAX_WIDTH = 20
+"""Alternatives that an engine gives for a token, unless its `--max-logprobs` says otherwise."""
 STREAM_INTERVAL_TOKENS = 8
 """Ids per event, where the engine can (0.27 and later): an event costs far more than an id."""
 
@@ -36,7 +50,7 @@ def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int,
     the engine's text, since that is the text in which it looks for stop strings.
     """
     sampling = {name: value for name, value in asdict(request.sampling).items() if not _is_default(value)}
-    sampling |= {"max_tokens": max_tokens, "logprobs": 1}
+    sampling |= {"max_tokens": max_tokens, "logprobs": _width(request.top_logprobs)}
     if request.sampling.min_tokens:
         sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
     sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
@@ -47,6 +61,14 @@ def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int,
     return orjson.dumps({"token_ids": ids, "sampling_params": sampling, "stream": True, **given})
 
 
+def _width(top_logprobs: int | None) -> int:
+    """How many alternatives to ask for at each token, so that the `top_logprobs` most likely are among them.
+
+    An engine counts the sampled id as the first, whatever its rank. At 20 one may be missing for it.
+    """
+    return min((top_logprobs or 0) + 1, _MAX_WIDTH)
+
+
 def _is_default(value: object) -> bool:
     return value is None or value is False or value == ()
 
@@ -55,12 +77,14 @@ class Collector:
     """Fold the events of one call into a completion.
 
     Feed it payloads until one of them ends the answer; `completion` then is the whole, and `partial`, at any
-    time, is what has been sampled with evidence so far.
+    time, is what has been sampled with evidence so far. Alternatives are looked at only where the request
+    asked for them, `top_logprobs` being its number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, top_logprobs: int | None = None) -> None:
         self._ids = token_ids()
         self._logprobs = float32s()
+        self._alternatives = Alternatives(_width(top_logprobs), token_ids(), float32s()) if top_logprobs else None
         self._spans: object = None
         self.finish_reason: FinishReason | None = None
         self.done = False
@@ -69,7 +93,8 @@ class Collector:
         """Take one event; the ids that it brings.
 
         Raises:
-            EngineProtocolError: the event cannot be read, or an id comes without evidence.
+            EngineProtocolError: the event cannot be read, or an id comes without evidence, or without the
+                alternatives that were asked for.
             EngineUnavailable, EngineRefused, ContextLengthExceeded: the event reports an error.
         """
         if payload == DONE:
@@ -96,7 +121,11 @@ class Collector:
             raise EngineProtocolError("the engine sent something among token_ids that is no token id")
         if reason is not None and (not isinstance(reason, str) or reason not in set(FinishReason)):
             raise EngineProtocolError(f"the engine sent an unknown finish_reason, {_shown(reason)}")
-        self._logprobs.extend(_logprobs(ids, choice.get("logprobs")))
+        content = _content(ids, choice.get("logprobs"))
+        logprobs = [_logprob(token_id, entry) for token_id, entry in zip(ids, content, strict=True)]
+        if self._alternatives:
+            _extend(self._alternatives, ids, content)
+        self._logprobs.extend(logprobs)
         self._ids.extend(ids)
         self._spans = self._spans if spans is None else spans
         self.finish_reason = FinishReason(reason) if reason else self.finish_reason
@@ -132,7 +161,7 @@ class Collector:
     def _proven(self, reason: FinishReason, entries: object) -> Completion:
         try:
             spans = _unknown(len(self._ids)) if entries is None else _version_spans(entries)
-            return Completion(self._ids, self._logprobs, reason, spans)
+            return Completion(self._ids, self._logprobs, reason, spans, self._alternatives)
         except errors.LedgerError as error:
             raise EngineProtocolError(f"the engine's weight_versions cannot be right: {error.message}") from None
 
@@ -153,8 +182,8 @@ def _unknown(length: int) -> tuple[VersionSpan, ...]:
     return (VersionSpan(UNKNOWN_VERSION, 0, length, "assumed"),)
 
 
-def _logprobs(ids: Sequence[int], logprobs: object) -> list[float]:
-    """The logprob of each of `ids`, or an error that says which evidence is missing."""
+def _content(ids: Sequence[int], logprobs: object) -> list[object]:
+    """An entry for each of `ids`, or an error that says which evidence is missing."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
         content = []
@@ -162,7 +191,7 @@ def _logprobs(ids: Sequence[int], logprobs: object) -> list[float]:
             raise EngineProtocolError(f"the engine sent {len(ids)} token ids without logprobs")
     if len(content) != len(ids):
         raise EngineProtocolError(f"the engine sent {len(ids)} token ids but {len(content)} logprobs")
-    return [_logprob(token_id, entry) for token_id, entry in zip(ids, content, strict=True)]
+    return content
 
 
 def _logprob(token_id: int, entry: object) -> float:
@@ -174,6 +203,42 @@ def _logprob(token_id: int, entry: object) -> float:
     if not isinstance(value, int | float) or value is False or not MISSING_LOGPROB < value <= 0:
         raise EngineProtocolError(f"the engine's logprob for token id {token_id} is missing or none: {_shown(value)}")
     return float(value)
+
+
+def _extend(known: Alternatives, ids: Sequence[int], content: Sequence[Any]) -> None:
+    """Add the alternatives of `ids`, all or none."""
+    pairs = [pair for token_id, entry in zip(ids, content, strict=True) for pair in _row(token_id, entry, known.width)]
+    known.ids.extend([token_id for token_id, _ in pairs])
+    known.logprobs.extend([logprob for _, logprob in pairs])
+
+
+def _row(sampled: int, entry: Mapping[str, object], width: int) -> list[tuple[int, float]]:
+    """The alternatives at one sampled id, or an error that says what is wrong with them."""
+    listed = entry.get("top_logprobs")
+    if not isinstance(listed, list):
+        raise EngineProtocolError(f"the engine sent no top_logprobs for token id {sampled}, of which {width} are due")
+    if len(listed) != width:
+        raise EngineProtocolError(f"the engine sent {len(listed)} top_logprobs for token id {sampled}, not {width}")
+    row = [_alternative(sampled, item) for item in listed]
+    if len(dict(row)) != width:
+        raise EngineProtocolError(
+            f"the engine gave several top_logprobs of token id {sampled} one id, as vLLM does before 0.22: "
+            "they need vLLM 0.22 or later"
+        )
+    return row
+
+
+def _alternative(sampled: int, item: object) -> tuple[int, float]:
+    fields: Mapping[object, object] = item if isinstance(item, dict) else {}
+    named, value = fields.get("token_id", fields.get("token")), fields.get("logprob")
+    if isinstance(named, str) and (written := re.fullmatch("token_id:([0-9]{1,10})", named)):
+        named = int(written[1])
+    if type(named) is not int or not 0 <= named < 1 << 32:
+        raise EngineProtocolError(f"the engine named no id among the top_logprobs of token id {sampled}")
+    if not isinstance(value, int | float) or value is False or not MISSING_LOGPROB <= value <= 0:
+        what = f"{_shown(value)} among the top_logprobs of token id {sampled}"
+        raise EngineProtocolError(f"the engine sent {what}, which is no logprob")
+    return named, float(value)
 
 
 def _shown(value: object) -> str:

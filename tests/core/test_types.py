@@ -2,14 +2,18 @@
 
 import pytest
 
-from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
 from gateway.errors import LedgerError
 
 WHOLE = (VersionSpan("a", 0, 2), VersionSpan("b", 2, 3))
 
 
-def make(ids=(1, 2, 3), logprobs=(-1.0, -0.5, 0.0), spans=WHOLE):
-    return Completion(token_ids(ids), float32s(logprobs), FinishReason.STOP, spans)
+def make(ids=(1, 2, 3), logprobs=(-1.0, -0.5, 0.0), spans=WHOLE, alternatives=None):
+    return Completion(token_ids(ids), float32s(logprobs), FinishReason.STOP, spans, alternatives)
+
+
+def beside(width=2, ids=(1, 9, 2, 8, 3, 7), logprobs=(-1.0, -0.25, -0.5, -2.0, 0.0, -9999.0)):
+    return Alternatives(width, token_ids(ids), float32s(logprobs))
 
 
 def test_a_completion_with_evidence_for_each_id_is_accepted():
@@ -63,3 +67,48 @@ def test_the_head_of_a_completion_keeps_evidence_and_spans(length, spans):
     assert list(head.logprobs) == [-1.0, -0.5, 0.0][:length]
     assert spans == head.spans
     assert head.finish_reason is FinishReason.ABORT
+
+
+# Alternatives
+
+
+def test_alternatives_are_read_by_position_with_the_most_likely_first():
+    """Whatever the engine's order is; equally likely ones keep it."""
+    assert [(9, -0.25), (1, -1.0)] == beside().most_likely(0, 2)
+    assert [(2, -0.5), (8, -2.0)] == beside().most_likely(1, 20)
+    assert [(3, 0.0)] == beside().most_likely(2, 1)
+    assert [(6, -0.5), (5, -0.5), (4, -1.0)] == beside(3, (4, 6, 5), (-1.0, -0.5, -0.5)).most_likely(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("width", "ids", "logprobs"),
+    [
+        (0, (), ()),
+        (-1, (), ()),
+        (1, (1, 2), (-1.0,)),
+        (1, (1,), (-1.0, -1.0)),
+        (1, (1,), (0.5,)),
+        (1, (1,), (float("nan"),)),
+        (1, (1,), (float("-inf"),)),
+    ],
+)
+def test_alternatives_without_a_finite_logprob_at_or_below_zero_are_refused(width, ids, logprobs):
+    """What nothing could have sampled has the engine's finite word for it."""
+    with pytest.raises(LedgerError):
+        beside(width, ids, logprobs)
+
+
+@pytest.mark.parametrize("alternatives", [beside(1), beside(3), beside(2, (1, 9), (-1.0, -2.0)), beside(1, (), ())])
+def test_a_completion_with_alternatives_has_a_row_of_them_for_each_id(alternatives):
+    """Neither fewer nor more."""
+    assert make(alternatives=beside()).alternatives == beside()
+    with pytest.raises(LedgerError, match="alternatives"):
+        make(alternatives=alternatives)
+
+
+def test_the_head_of_a_completion_keeps_the_alternatives_of_its_ids():
+    """And those only."""
+    head = make(alternatives=beside()).head(2, FinishReason.STOP)
+
+    assert head.alternatives == beside(2, (1, 9, 2, 8), (-1.0, -0.25, -0.5, -2.0))
+    assert make().head(2, FinishReason.STOP).alternatives is None

@@ -68,6 +68,8 @@ def test_a_request_of_one_message_leaves_all_else_to_the_engine():
         ("prompt_cache_key", "s2", {"session_hint": "s2"}),
         ("stream", False, {}),
         ("logprobs", False, {}),
+        ("logprobs", True, {"top_logprobs": 0}),
+        ("top_logprobs", None, {}),
         ("n", 1, {}),
         ("n", 128, {"n": 128}),
         ("response_format", {"type": "text"}, {}),
@@ -79,6 +81,12 @@ def test_a_request_of_one_message_leaves_all_else_to_the_engine():
 def test_each_field_of_the_body_has_its_place(field, value, read):
     """Nothing else changes."""
     assert TurnRequest(messages=(Message("user", "hello"),), **read) == chat.decode(body(**{field: value}))
+
+
+@pytest.mark.parametrize(("given", "read"), [(0, 0), (1, 1), (20, 20), (None, 0)])
+def test_an_agent_may_ask_for_up_to_twenty_alternatives(given, read):
+    """Null is as good as absent."""
+    assert chat.decode(body(logprobs=True, top_logprobs=given)).top_logprobs == read
 
 
 @pytest.mark.parametrize(
@@ -356,7 +364,12 @@ def call(**function: object) -> dict[str, object]:
         ),
         ({"model": 1}, "model"),
         ({"stream": True}, "stream"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 2.0}, "top_logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": False, "top_logprobs": 0}, "top_logprobs"),
         ({"logprobs": 3}, "logprobs"),
         ({"stream": "false"}, "stream"),
         ({"n": 129}, "n"),

@@ -33,9 +33,9 @@ def golden(folder: str):
     return pytest.mark.parametrize("case", [pytest.param(orjson.loads(f.read_bytes()), id=f.stem) for f in files])
 
 
-def fed(*payloads: bytes) -> Collector:
+def fed(*payloads: bytes, top_logprobs: int | None = None) -> Collector:
     """A collector that took `payloads`."""
-    collector = Collector()
+    collector = Collector(top_logprobs)
     for payload in payloads:
         collector.feed(payload)
     return collector
@@ -136,6 +136,15 @@ def test_a_limit_is_also_the_most_that_must_be_sampled(least, sent):
     request = TurnRequest(messages=(), sampling=Sampling(min_tokens=least))
     body = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[]))
     assert body["sampling_params"].get("min_tokens") == sent
+
+
+@pytest.mark.parametrize(("shown", "asked"), [(None, 1), (0, 1), (1, 2), (5, 6), (19, 20), (20, 20)])
+def test_the_engine_is_asked_for_one_alternative_more_than_the_client_sees(shown, asked):
+    """It counts the sampled id as the first, and has no more than twenty."""
+    request = TurnRequest(messages=(), top_logprobs=shown)
+    body = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[]))
+    assert body["sampling_params"]["logprobs"] == asked
+    assert set(body) == {"token_ids", "sampling_params", "stream"}
 
 
 # Evidence: every id with a logprob of its own, or no turn
@@ -266,6 +275,137 @@ def test_both_ways_of_naming_an_id_are_read():
     completion = fed(event([5, 6], {"content": entries}, finish_reason="stop")).completion()
     assert [5, 6] == completion.ids.tolist()
     assert [-1.5, -2.5] == completion.logprobs.tolist()
+
+
+# Alternatives
+
+
+def beside(token_id: int, *alternatives: object) -> dict[str, object]:
+    """A logprob with its alternatives."""
+    return {**named(token_id), "top_logprobs": list(alternatives)}
+
+
+def with_alternatives(*entries: dict[str, object]) -> bytes:
+    """A finished answer of these logprobs."""
+    return event([entry["token_id"] for entry in entries], {"content": entries}, finish_reason="stop")
+
+
+def recorded(name: str) -> list[bytes]:
+    """What an engine sent."""
+    case = orjson.loads((GOLDEN / "generate" / f"{name}.json").read_bytes())
+    return [payload.encode() for payload in case["payloads"]]
+
+
+def test_the_alternatives_that_were_asked_for_are_kept_beside_each_id():
+    """Asked for three, vLLM 0.32 sends the sampled id and the two most likely."""
+    alternatives = fed(*recorded("v0.32.0-generate_logprobs3"), top_logprobs=2).completion().alternatives
+
+    assert alternatives is not None
+    assert alternatives.width == 3
+    assert alternatives.ids.tolist() == [92822, 150534, 77568, 34424, 135712, 135144, 104954, 76527, 15619]
+    assert alternatives.most_likely(0, 2) == [(150534, -4.016871452331543), (77568, -4.630556106567383)]
+
+
+@pytest.mark.parametrize("top_logprobs", [None, 0])
+@pytest.mark.parametrize("name", ["v0.32.0-generate_logprobs3", "v0.20.2-generate_logprobs3"])
+def test_alternatives_that_were_not_asked_for_are_not_looked_at(name, top_logprobs):
+    """They may be ill, as before 0.22."""
+    assert fed(*recorded(name), top_logprobs=top_logprobs).completion().alternatives is None
+
+
+def test_alternatives_that_all_have_the_sampled_id_are_refused_with_the_remedy():
+    """The logprobs of vLLM 0.20 are those of other tokens, and nobody knows which."""
+    with pytest.raises(EngineProtocolError, match=r"token id 67627 one id.*vLLM 0\.22 or later"):
+        fed(*recorded("v0.20.2-generate_logprobs3"), top_logprobs=2)
+
+
+def test_alternatives_come_together_over_events_and_in_both_ways_of_naming_an_id():
+    """A stream has the alternatives of each event's ids."""
+    old = {"token": "token_id:9", "logprob": -2.5, "bytes": None}
+    first = event([5], {"content": [beside(5, named(5), old)]})
+    last = with_alternatives(beside(6, named(6, -0.5), named(4294967295, 0)), beside(7, named(0), named(7)))
+
+    alternatives = fed(first, last, top_logprobs=1).completion().alternatives
+
+    assert alternatives is not None
+    assert alternatives.ids.tolist() == [5, 9, 6, 4294967295, 0, 7]
+    assert alternatives.logprobs.tolist() == [-1.0, -2.5, -0.5, 0.0, -1.0, -1.0]
+
+
+def test_what_a_grammar_or_top_p_forbids_is_an_alternative_all_the_same():
+    """The engine writes minus infinity as -9999; a token that was forced has no other alternatives."""
+    alternatives = fed(with_alternatives(beside(5, named(5, 0.0), named(0, -9999.0))), top_logprobs=1).completion()
+    assert alternatives.alternatives is not None
+    assert alternatives.alternatives.most_likely(0, 2) == [(5, 0.0), (0, -9999.0)]
+
+
+@pytest.mark.parametrize("listed", [..., None, {}, "x", 5])
+def test_an_id_without_the_alternatives_that_were_asked_for_is_refused(listed):
+    """The answer would be less than what was asked for."""
+    entry = named(5) if listed is ... else {**named(5), "top_logprobs": listed}
+    with pytest.raises(EngineProtocolError, match="no top_logprobs for token id 5, of which 2 are due"):
+        fed(with_alternatives(entry), top_logprobs=1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_fewer_or_more_alternatives_than_asked_for_are_refused(count):
+    """Both numbers are named."""
+    ill = beside(6, *(named(i) for i in range(count)))
+    with pytest.raises(EngineProtocolError, match=f"{count} top_logprobs for token id 6, not 2"):
+        fed(with_alternatives(beside(5, named(5), named(9)), ill), top_logprobs=1)
+
+
+@pytest.mark.parametrize(
+    "named_as",
+    [
+        {},
+        {"token_id": None},
+        {"token_id": -1},
+        {"token_id": 2**32},
+        {"token_id": True},
+        {"token_id": 9.0},
+        {"token_id": [9]},
+        {"token_id": "9"},
+        {"token": "9"},
+        {"token": "token_id:"},
+        {"token": "token_id:-9"},
+        {"token": "token_id:99999999999"},
+        {"token": "token_id:4294967296"},
+        {"token": "token_id:٩"},
+    ],
+)
+def test_an_alternative_that_names_no_id_is_refused(named_as):
+    """Nobody could say which token it is."""
+    with pytest.raises(EngineProtocolError, match="no id among the top_logprobs of token id 5"):
+        fed(with_alternatives(beside(5, named(5), {"logprob": -1.0, **named_as})), top_logprobs=1)
+
+
+@pytest.mark.parametrize("item", [None, 9, "token_id:9", [9]])
+def test_an_alternative_that_is_no_object_is_refused(item):
+    """It is the engine's fault, not ours."""
+    with pytest.raises(EngineProtocolError, match="among the top_logprobs of token id 5"):
+        fed(with_alternatives(beside(5, named(5), item)), top_logprobs=1)
+
+
+@pytest.mark.parametrize("value", [None, "-1.0", True, False, 0.25, -9999.1, -1e39, [], {}])
+def test_an_alternative_without_a_logprob_is_refused(value):
+    """No probability is above one, and nothing is below what the engine writes for minus infinity."""
+    with pytest.raises(EngineProtocolError, match="among the top_logprobs of token id 5, which is no logprob"):
+        fed(with_alternatives(beside(5, named(5), named(9, value))), top_logprobs=1)
+
+
+def test_what_came_before_an_ill_alternative_is_kept_with_its_alternatives():
+    """An event is taken whole or not at all."""
+    collector = fed(event([5], {"content": [beside(5, named(5), named(9))]}), top_logprobs=1)
+    with pytest.raises(EngineProtocolError):
+        collector.feed(with_alternatives(beside(6, named(6), named(9)), beside(7, named(7))))
+
+    partial = collector.partial()
+
+    assert partial is not None
+    assert partial.alternatives is not None
+    assert partial.ids.tolist() == [5]
+    assert partial.alternatives.ids.tolist() == [5, 9]
 
 
 # Ids
@@ -607,7 +747,12 @@ def test_an_engines_message_is_cleaned_of_what_it_echoes(message, said):
 
 
 IDS = mostly(st.integers(0, 3))
-ENTRIES = mostly(objects(token_id=IDS, token=mostly(st.just("token_id:1")), logprob=mostly(st.floats(-30, 0))))
+NAMED: dict[str, st.SearchStrategy[Any]] = {
+    "token_id": IDS,
+    "token": mostly(st.just("token_id:1")),
+    "logprob": mostly(st.floats(-30, 0)),
+}
+ENTRIES = mostly(objects(**NAMED, top_logprobs=mostly(st.lists(mostly(objects(**NAMED)), min_size=1, max_size=3))))
 SPANS = mostly(objects(version=mostly(st.just("v")), start=mostly(st.integers(0, 4)), end=mostly(st.integers(0, 4))))
 CHOICES = mostly(
     objects(
@@ -623,13 +768,13 @@ EVENTS = mostly(objects(choices=mostly(st.lists(CHOICES, max_size=2)))) | object
 
 def only_our_errors(payloads: list[bytes]) -> None:
     """Feed `payloads` and ask for all results: nothing but a `GatewayError` may come out."""
-    collector = Collector()
-    for payload in payloads:
-        with suppress(GatewayError):
-            collector.feed(payload)
-    for result in (collector.completion, collector.partial):
-        with suppress(GatewayError):
-            result()
+    for collector in (Collector(), Collector(top_logprobs=1)):
+        for payload in payloads:
+            with suppress(GatewayError):
+                collector.feed(payload)
+        for result in (collector.completion, collector.partial):
+            with suppress(GatewayError):
+                result()
 
 
 @settings(deadline=None)
