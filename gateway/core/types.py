@@ -201,10 +201,10 @@ class Alternatives:
         pairs = zip(self.ids[row], self.logprobs[row], strict=True)
         return sorted(pairs, key=lambda pair: -pair[1])[:count]
 
-    def head(self, length: int) -> "Alternatives":
-        """Those of the first `length` completion ids."""
-        end = length * self.width
-        return Alternatives(self.width, self.ids[:end], self.logprobs[:end])
+    def part(self, start: int, end: int) -> "Alternatives":
+        """Those of the completion ids ``[start, end)``."""
+        rows = slice(start * self.width, end * self.width)
+        return Alternatives(self.width, self.ids[rows], self.logprobs[rows])
 
 
 def _check_logprobs(ids: "array[int]", logprobs: "array[float]") -> None:
@@ -252,11 +252,13 @@ class Completion:
     def part(self, start: int, end: int) -> "Completion":
         """The ids ``[start, end)``, at least one, with their evidence, as if the rest had never been."""
         ids, logprobs = self.ids[start:end], self.logprobs[start:end]
-        return Completion(ids, logprobs, FinishReason.ABORT, (VersionSpan(UNKNOWN_VERSION, 0, len(ids), "assumed"),))
+        spans = (VersionSpan(UNKNOWN_VERSION, 0, len(ids), "assumed"),)
+        alternatives = self.alternatives.part(start, end) if self.alternatives else None
+        return Completion(ids, logprobs, FinishReason.ABORT, spans, alternatives)
 
     def head(self, length: int, reason: FinishReason) -> "Completion":
         """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
-        alternatives = self.alternatives and self.alternatives.head(length)
+        alternatives = self.alternatives and self.alternatives.part(0, length)
         return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives)

@@ -111,7 +111,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Wait for the turns and send them."""
         taken = await task.wait()
-        body = dialect.encode(taken.turns, asked, created_s=int(time.time()), texts=self._deps.texts)
+        body = dialect.encode(taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
         ids = [turn.id for turn in taken.turns]
         response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
         try:
@@ -134,7 +134,7 @@ class Calls:
                     await task.wait()  # which raises what failed
                 stream = Stream(request, self._streams, headers | _ids(feed.session_id, feed.turn_ids))
                 await stream.open()
-                answer = dialect.stream(feed, asked, created_s=int(time.time()), texts=self._deps.texts)
+                answer = dialect.stream(feed, asked, created_s=int(time.time()), text_of=self._deps.text_of)
                 try:
                     await stream.write(answer.opening())
                     await stream.read(reader, answer)

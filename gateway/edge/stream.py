@@ -44,7 +44,7 @@ class Streams:
     keep_alive_s: float
     flush_interval_s: float | None = None
     """How long what is said is gathered before it is sent; ``None`` goes by how many streams are open."""
-    _open: dict[web.Request, Reader] = field(default_factory=dict)
+    _open: dict[Reader, web.Request] = field(default_factory=dict)
 
     @property
     def room_bytes(self) -> int:
@@ -60,17 +60,17 @@ class Streams:
 
     def buffered_bytes(self) -> list[int]:
         """What waits for each client, in its feed and in its transport."""
-        return [reader.behind_bytes + _unsent_bytes(request) for request, reader in self._open.items()]
+        return [reader.behind_bytes + _unsent_bytes(request) for reader, request in self._open.items()]
 
     @contextmanager
     def opened(self, request: web.Request, feed: Feed) -> Iterator[Reader]:
         """A client's reader of a feed, counted while it reads."""
         with Reader(feed) as reader:
-            self._open[request] = reader
+            self._open[reader] = request
             try:
                 yield reader
             finally:
-                del self._open[request]
+                del self._open[reader]
 
 
 class ClientLeft(Exception):

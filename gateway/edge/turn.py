@@ -34,7 +34,7 @@ from gateway.render.room import outgrows
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
 from gateway.wire.generate import Collector, encode_request
-from gateway.wire.pieces import pieces
+from gateway.wire.pieces import TextOf, pieces
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -56,9 +56,9 @@ class Deps:
     tokens, and fast tokenizers keep state between threads."""
 
     @property
-    def texts(self) -> Texts:
+    def text_of(self) -> TextOf:
         """What a token id says."""
-        return self.renderers.texts
+        return self.renderers.text_of
 
     async def rendering(self, call: Callable[[], T]) -> T:
         """Run one call of a renderer off the event loop."""
@@ -75,9 +75,9 @@ class Choice:
     """The engine tells its calls apart by it, so each choice has its own."""
     request: TurnRequest
     reading: Reading
+    collector: Collector
     rank: Rank | None = None
     """Where it is sampled, once a lease was had."""
-    collector: Collector = field(default_factory=Collector)
     whole: Completion | None = None
     ending: Ending | None = None
 
@@ -133,7 +133,7 @@ def _choices(call: TurnCall, translator: Translator, prompt: Prompt) -> list[Cho
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(translator, prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading))
+        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
     return choices
 
 
@@ -170,7 +170,7 @@ async def _sample(
         choice.whole = choice.collector.completion()
     except EngineProtocolError:
         # An engine whose evidence fails once is not believed for the rest either.
-        choice.collector = Collector()
+        choice.collector = Collector(choice.request.top_logprobs)
         raise
 
 

@@ -20,6 +20,7 @@ from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render import demo, prime
 from gateway.render.call_ids import CallIds
 from gateway.render.protocol import Renderer, Tokenizer
+from gateway.render.token_text import token_texts
 from gateway.render.translator import Translator
 
 Maker = Callable[[JsonObject], Translator]
@@ -35,6 +36,10 @@ class Renderers:
     def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
         self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)).learn())
+
+    def text_of(self, token_id: int) -> tuple[str, bytes]:
+        """The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
+        return token_texts(self.tokenizer).of(token_id)
 
     def get(self, template_kwargs: JsonObject) -> Translator:
         """The renderer under these template arguments.

@@ -8,7 +8,7 @@ import orjson
 from gateway.core.types import JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
 from gateway.errors import MultimodalUnsupported
 from gateway.wire.chat_answer import encode, encode_error
-from gateway.wire.chat_stream import ChatStream as stream
+from gateway.wire.chat_stream import stream
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
 from gateway.wire.session_id import fault_of

@@ -8,19 +8,19 @@ from gateway.core.turn import Turn
 from gateway.core.types import Completion, FinishReason, ToolCall, TurnRequest
 from gateway.errors import ContextLengthExceeded, GatewayError
 from gateway.wire.chat_logprobs import encode_logprobs
-from gateway.wire.dialect import Texts
+from gateway.wire.pieces import TextOf
 
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
-def encode(turns: Sequence[Turn], request: TurnRequest, *, created_s: int, texts: Texts) -> bytes:
+def encode(turns: Sequence[Turn], request: TurnRequest, *, created_s: int, text_of: TextOf) -> bytes:
     """The answer of one call, a choice for each of its turns. They share one prompt, which is counted once."""
     answer: dict[str, object] = {
         "id": f"chatcmpl-{turns[0].id}",
         "object": "chat.completion",
         "created": created_s,
         "model": request.model or "",
-        "choices": [_choice(index, turn, request, texts) for index, turn in enumerate(turns)],
+        "choices": [_choice(index, turn, request, text_of) for index, turn in enumerate(turns)],
         "usage": usage(turns),
     }
     if request.return_token_ids:
@@ -28,7 +28,7 @@ def encode(turns: Sequence[Turn], request: TurnRequest, *, created_s: int, texts
     return orjson.dumps(answer)
 
 
-def _choice(index: int, turn: Turn, request: TurnRequest, texts: Texts) -> dict[str, object]:
+def _choice(index: int, turn: Turn, request: TurnRequest, text_of: TextOf) -> dict[str, object]:
     """One answer. Reasoning goes out under both names that clients read."""
     message: dict[str, object] = {"role": "assistant", "content": turn.message.content}
     if turn.message.reasoning is not None:
@@ -37,13 +37,13 @@ def _choice(index: int, turn: Turn, request: TurnRequest, texts: Texts) -> dict[
         message["content"] = turn.message.content or None
         message["tool_calls"] = [encoded_call(call, call.arguments) for call in turn.message.tool_calls]
     choice = {"index": index, "message": message, "finish_reason": finish_reason(turn)}
-    return choice | evidence(turn.completion, request, texts)
+    return choice | evidence(turn.completion, request, text_of)
 
 
-def evidence(completion: Completion, request: TurnRequest, texts: Texts) -> dict[str, object]:
+def evidence(completion: Completion, request: TurnRequest, text_of: TextOf) -> dict[str, object]:
     """What a choice says of ids, as far as it is asked for."""
     asked = request.top_logprobs
-    logprobs = None if asked is None else encode_logprobs(completion, 0, len(completion.ids), asked, texts)
+    logprobs = None if asked is None else encode_logprobs(completion, 0, len(completion.ids), asked, text_of)
     ids = {"token_ids": completion.ids.tolist()} if request.return_token_ids else {}
     return {"logprobs": logprobs, **ids}
 

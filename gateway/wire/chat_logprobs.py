@@ -1,11 +1,7 @@
 """Logprobs in a chat answer, in OpenAI's shape."""
 
-from collections.abc import Callable
-
 from gateway.core.types import Completion
-
-TextOf = Callable[[int], tuple[str, bytes]]
-"""The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
+from gateway.wire.pieces import TextOf
 
 
 def encode_logprobs(completion: Completion, start: int, end: int, k: int, text_of: TextOf) -> dict[str, object]:

@@ -12,21 +12,25 @@ from gateway.core.turn import Turn
 from gateway.core.types import JsonObject, TurnRequest
 from gateway.errors import GatewayError
 from gateway.wire.chat_answer import encode_error, encoded_call, evidence, finish_reason, usage
-from gateway.wire.dialect import Texts
-from gateway.wire.pieces import Piece, Saying
+from gateway.wire.pieces import Piece, Saying, TextOf
 from gateway.wire.sse import encode_event
 
 _EVIDENCE_IDS = 256
 """Most ids whose evidence is sent in one chunk at the end."""
 
 
+def stream(saying: Saying, request: TurnRequest, *, created_s: int, text_of: TextOf) -> "ChatStream":
+    """The answer of one call, which is being said."""
+    return ChatStream(saying, request, created_s=created_s, text_of=text_of)
+
+
 class ChatStream:
     """One streamed chat answer."""
 
-    def __init__(self, saying: Saying, request: TurnRequest, *, created_s: int, texts: Texts) -> None:
+    def __init__(self, saying: Saying, request: TurnRequest, *, created_s: int, text_of: TextOf) -> None:
         self._saying = saying
         self._request = request
-        self._texts = texts
+        self._text_of = text_of
         self._sent = [0] * len(saying.turn_ids)
         # How many ids of each choice have had their evidence sent.
         self._calls = [0] * len(saying.turn_ids)
@@ -69,28 +73,24 @@ class ChatStream:
         return encode_event(encode_error(error))
 
     def _said(self, piece: Piece) -> bytes:
-        match piece.kind:
-            case "reasoning":
-                delta: JsonObject = {"reasoning_content": piece.text, "reasoning": piece.text}
-            case "content":
-                delta = {"content": piece.text}
-            case "call":
-                assert piece.call is not None  # by its kind
-                self._calls[piece.index] += 1
-                delta = self._called(piece, encoded_call(piece.call, piece.text))
-            case "arguments":
-                delta = self._called(piece, {"function": {"arguments": piece.text}})
-        return self._chunk([{**_choice(piece.index, delta), **self._evidence(piece.index, piece.upto)}])
+        choice = _choice(piece.index, self._delta(piece))
+        return self._chunk([{**choice, **self._evidence(piece.index, piece.upto)}])
 
-    def _called(self, piece: Piece, call: JsonObject) -> JsonObject:
-        return {"tool_calls": [{"index": self._calls[piece.index] - 1, **call}]}
+    def _delta(self, piece: Piece) -> JsonObject:
+        if piece.kind == "reasoning":
+            return {"reasoning_content": piece.text, "reasoning": piece.text}
+        if piece.kind == "content":
+            return {"content": piece.text}
+        self._calls[piece.index] += piece.call is not None
+        more = encoded_call(piece.call, piece.text) if piece.call else {"function": {"arguments": piece.text}}
+        return {"tool_calls": [{"index": self._calls[piece.index] - 1, **more}]}
 
     def _evidence(self, index: int, upto: int) -> JsonObject:
         start = self._sent[index]
         if not self._asks or upto <= start:
             return {}
         self._sent[index] = upto
-        return evidence(self._saying.evidence[index](start, upto), self._request, self._texts)
+        return evidence(self._saying.evidence[index](start, upto), self._request, self._text_of)
 
     def _chunk(self, choices: Sequence[JsonObject], **more: object) -> bytes:
         counted = {"usage": None} if self._request.include_usage else {}

@@ -1,16 +1,13 @@
 """What makes a northbound dialect: a module with a name and these four functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.errors import GatewayError
 from gateway.wire.noise import Noise
-from gateway.wire.pieces import Piece, Saying
-
-Texts = Callable[[int], tuple[str, bytes]]
-"""What a token id says: as text, and in its own bytes, which may be a part of a character's."""
+from gateway.wire.pieces import Piece, Saying, TextOf
 
 
 class AnswerStream(Protocol):
@@ -38,10 +35,10 @@ class Dialect(Protocol):
     def decode(self, body: bytes, noise: Noise) -> TurnRequest:
         """The turn that a body asks for, and nothing of it that is `noise`."""
 
-    def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int, texts: Texts) -> bytes:
+    def encode(self, turns: Sequence[Turn], request: TurnRequest, *, created_s: int, text_of: TextOf) -> bytes:
         """The answer of one call: the recorded turns of its choices, in order."""
 
-    def stream(self, saying: Saying, request: TurnRequest, *, created_s: int, texts: Texts) -> AnswerStream:
+    def stream(self, saying: Saying, request: TurnRequest, *, created_s: int, text_of: TextOf) -> AnswerStream:
         """The answer of one call, which is being said."""
 
     def encode_error(self, error: GatewayError) -> bytes:

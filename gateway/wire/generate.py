@@ -134,7 +134,8 @@ class Collector:
     def part(self, start: int, end: int) -> Completion:
         """The ids ``[start, end)``, at least one, with their evidence."""
         ids, logprobs = self._ids[start:end], self._logprobs[start:end]
-        return Completion(ids, logprobs, FinishReason.ABORT, _unknown(len(ids)))
+        alternatives = self._alternatives.part(start, end) if self._alternatives else None
+        return Completion(ids, logprobs, FinishReason.ABORT, _unknown(len(ids)), alternatives)
 
     def completion(self) -> Completion:
         """The whole completion.

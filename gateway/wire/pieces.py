@@ -11,6 +11,8 @@ PIECE_CHARS = 8192
 
 Evidence = Callable[[int, int], Completion]
 """The ids ``[start, end)`` of one choice's completion, with their logprobs."""
+TextOf = Callable[[int], tuple[str, bytes]]
+"""The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
 
 
 class Saying(Protocol):

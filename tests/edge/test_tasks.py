@@ -173,7 +173,7 @@ async def test_a_failure_that_nobody_waits_for_is_one_line() -> None:
     for failure in (EngineUnavailable("no"), ValueError("swordfish")):
         work = Work(failure)
         with capture_logs() as logged:
-            task = tasks.start(work.run(), may_cancel=never, request_id="r")
+            task = tasks.start(work.run(), may_cancel=never, about={"request_id": "r"})
             await left(await joined(task))
             work.end.set()
             await tasks.drain()
