@@ -81,10 +81,6 @@ class Choice:
     whole: Completion | None = None
     ending: Ending | None = None
 
-    def evidence(self, start: int, end: int) -> Completion:
-        """The ids ``[start, end)`` of what was sampled so far."""
-        return self.collector.part(start, end)
-
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
     """Prepare, sample, record; returns the committed turns, one for each answer asked for.
@@ -101,7 +97,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     retention = _retention(translator, pending, prompt)
     choices = await deps.rendering(lambda: _choices(call, translator, prompt))
     if call.feed is not None:
-        call.feed.prompt_ids, call.feed.evidence = prompt.ids, [choice.evidence for choice in choices]
+        call.feed.prompt_ids, call.feed.evidence = prompt.ids, [choice.collector.part for choice in choices]
     try:
         await together(_sample(choice, call, prompt, translator, session, deps) for choice in choices)
         completions = await deps.rendering(lambda: [_read(choice) for choice in choices])
@@ -119,7 +115,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     if call.feed is not None:
         for choice, turn in zip(choices, turns, strict=True):
             assert choice.ending is not None  # it was read
-            call.feed.add_rest(pieces(choice.index, choice.ending.rest, len(turn.completion.ids)))
+            call.feed.add_rest(choice.index, choice.ending.rest, len(turn.completion.ids))
     session.pin = choices[0].rank.name if choices[0].rank else None
     return turns
 
