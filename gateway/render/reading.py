@@ -85,7 +85,7 @@ class Reading:
         self._shown += shown
         if self._parser is None or not shown:
             return []
-        told = guarded(list, guarded(self._parser.feed, shown))
+        told: list[ParsedDelta] = guarded(list, guarded(self._parser.feed, shown))
         return [delta for parsed in told for delta in self._add(parsed)]
 
     def _add(self, parsed: ParsedDelta) -> list[Delta]:
