@@ -102,14 +102,12 @@ class StopWatch:
         """Take the next ids; those that may be shown now, since no stop string can reach back to them any more."""
         if self._decoder is None:
             return [*ids]
-        if self.stop:
-            return []
         ids = [*self._last, *ids]
         self._last = [ids.pop()] if ids and ids[-1] in self._stop_ids else []
         shown: list[int] = []
         for at in range(0, len(ids), _BLOCK):
             block = ids[at : at + _BLOCK]
-            if len(block) > 1 and self._is_far_from_stops(self._decoder, block):
+            if self.stop is None and len(block) > 1 and self._is_far_from_stops(self._decoder, block):
                 shown += block
                 continue
             for token_id in block:
