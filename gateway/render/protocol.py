@@ -14,25 +14,33 @@ MessageDicts = list[MessageDict]
 class ParsedCall(Protocol):
     """One tool call as the renderer found it; may also carry ``raw``, ``status``, ``token_span`` and ``id``."""
 
-    name: str | None
-    arguments: object
-    """A dictionary, or JSON text."""
+    @property
+    def name(self) -> str | None:
+        """The tool's."""
 
-
-class ParsedResponse(Protocol):
-    """A completion as a message."""
-
-    content: str | None
-    reasoning_content: str | None
-    tool_calls: Sequence[ParsedCall]
+    @property
+    def arguments(self) -> object:
+        """A dictionary, or JSON text."""
 
 
 class ParsedDelta(Protocol):
     """What more of a completion can be told: a piece of reasoning, a piece of content, or whole calls."""
 
-    content: str | None
-    reasoning_content: str | None
-    tool_calls: Sequence[ParsedCall]
+    @property
+    def content(self) -> str | None:
+        """What it says."""
+
+    @property
+    def reasoning_content(self) -> str | None:
+        """What it thinks."""
+
+    @property
+    def tool_calls(self) -> Sequence[ParsedCall]:
+        """What it calls."""
+
+
+class ParsedResponse(ParsedDelta, Protocol):
+    """A completion as a message."""
 
 
 class StreamParser(Protocol):
