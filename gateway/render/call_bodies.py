@@ -27,7 +27,6 @@ BodyReader = Callable[[str, MessageDicts | None], Call | None]
 
 _FUNCTION = re.compile(r"\s*<function=([^>]+)>")
 _PARAMETER = re.compile(r"\s*<parameter=([^>]+)>(.*?)</parameter>", re.DOTALL)
-_FUNCTION_END = re.compile(r"\s*(</function>)?\s*\Z")
 _INVOKED = re.compile(r'\s+name="([^"]*)"\s*>')
 _ARGUMENT = re.compile(
     r'\s*<｜DSML｜parameter name="([^"]*)" string="(true|false)">(.*?)</｜DSML｜parameter>', re.DOTALL
@@ -62,17 +61,20 @@ def xml(body: str, tools: MessageDicts | None) -> Call | None:
             at = block.end()
     except ValueError:
         return None
-    return _sound(head[1], given) if _FUNCTION_END.match(body, at) else None
+    return _sound(head[1], given) if body[at:].strip() in ("", "</function>") else None
 
 
 def fenced(body: str, tools: MessageDicts | None) -> Call | None:  # noqa: ARG001
     """``function<｜tool▁sep｜>name``, a new line, and JSON in a fence, which may be missing."""
-    _, separator, rest = body.partition(_SEPARATOR)
+    kind, _, rest = body.partition(_SEPARATOR)
     name, _, text = rest.strip().partition("\n")
     text = text.strip()
     if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
         text = text.removeprefix(_FENCE).removesuffix(_FENCE).removeprefix("json").strip()
-    return _sound(name.strip(), text or {}) if separator else None
+    try:
+        return _sound(name.strip(), read(text) if text else {}) if kind.strip() == "function" else None
+    except ValueError:
+        return None
 
 
 def dsml(body: str, tools: MessageDicts | None) -> Call | None:  # noqa: ARG001

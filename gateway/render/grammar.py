@@ -71,12 +71,16 @@ class Grammar:
         """Markers that are text, by where they are awaited."""
         self.spelled = self._lexicons(marks)
         """Those, and the tokens spelled in letters."""
-        self._headers = [tokenizer.encode(header, add_special_tokens=False) for header in form.headers]
+        headers = [tokenizer.encode(header, add_special_tokens=False) for header in form.headers]
+        self._headers = {header[0]: header for header in headers}
 
     def opening(self, prompt_ids: Sequence[int]) -> Sequence[int]:
         """What the prompt puts into the assistant's mouth: all behind the last header; nothing without one."""
-        starts = [_last(prompt_ids, header) for header in self._headers]
-        return prompt_ids[max(starts) :] if any(starts) else ()
+        for at in range(len(prompt_ids) - 1, -1, -1):
+            if header := self._headers.get(prompt_ids[at]):
+                end = at + len(header)
+                return prompt_ids[end:] if list(prompt_ids[at:end]) == header else ()
+        return ()
 
     def _lexicons(self, marks: Mapping[str, Mark]) -> dict[Place, Lexicon]:
         return {
@@ -96,11 +100,3 @@ def _awaited(ends_thought: Mark | None) -> dict[Place, frozenset[Mark]]:
         Place.SECTION: frozenset({Mark.SECTION, Mark.SECTION_END, Mark.CALL}),
         Place.CALL: frozenset({Mark.CALL, Mark.CALL_END}),
     }
-
-
-def _last(ids: Sequence[int], header: Sequence[int]) -> int:
-    """The place behind the last header; 0 when the last of its first ids begins none, or there is none."""
-    for at in range(len(ids) - 1, -1, -1):
-        if ids[at] == header[0]:
-            return at + len(header) if list(ids[at : at + len(header)]) == list(header) else 0
-    return 0

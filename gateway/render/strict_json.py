@@ -36,7 +36,7 @@ def _written(value: object) -> str:
     level, depth = [value], 0
     while level:
         depth += 1
-        if depth > MAX_DEPTH + 1:
+        if depth > MAX_DEPTH:
             raise ValueError("nested too deeply")
         level = [inner for outer in level for inner in _inside(outer)]
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -45,9 +45,9 @@ def _written(value: object) -> str:
 
 
 def _inside(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+    """The arrays and objects in it."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [inner for inner in values if isinstance(inner, dict | list)]
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
