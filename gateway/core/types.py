@@ -130,6 +130,10 @@ class TurnRequest:
     return_token_ids: bool = False
     n: int = 1
     """How many answers; each is a turn of its own, a sibling of the others."""
+    constraint: JsonObject | None = None
+    """What the whole answer must be, in the words of vLLM's ``structured_outputs``; ``None`` leaves it free."""
+    forced_tools: tuple[str, ...] = ()
+    """Names of tools, one of which the answer must call; empty leaves that to the model. Never with `constraint`."""
     labels: Labels = field(default_factory=Labels)
     session_hint: str | None = None
     """A session id found in the body; the path and the header come first."""

@@ -8,6 +8,7 @@ import orjson
 from gateway.core.turn import Turn
 from gateway.core.types import FinishReason, JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
 from gateway.errors import ContextLengthExceeded, GatewayError, MultimodalUnsupported
+from gateway.wire.constraint import read_constraint
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
 from gateway.wire.session_id import fault_of
@@ -45,16 +46,20 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
     if not messages:
         what = "one message that is not noise" if read else "one message"
         raise fields.error("messages", f"must hold at least {what}")
+    tools = _tools(fields, noise)
+    constraint, forced_tools = read_constraint(fields, tools)
     return TurnRequest(
         messages=messages,
         model=fields.text("model", 0, _MAX_NAME_CHARS),
-        tools=_tools(fields, noise),
+        tools=tools,
         sampling=read_sampling(fields),
         template_kwargs=fields.mapping("chat_template_kwargs", _MAX_TEMPLATE_BYTES),
         priority=fields.integer("priority", -(2**63)),
         cache_salt=fields.text("cache_salt", 1, 1024),
         return_token_ids=fields.flag("return_token_ids"),
         n=fields.integer("n", 1, _MAX_CHOICES) or 1,
+        constraint=constraint,
+        forced_tools=forced_tools,
         session_hint=_session_hint(fields),
     )
 
@@ -69,13 +74,8 @@ def _session_hint(fields: Fields) -> str | None:
 def _refuse_what_is_not_offered(fields: Fields) -> None:
     if fields.flag("stream"):
         raise fields.error("stream", "is not offered yet: send the request with stream set to false")
-    kind = fields.mapping("response_format").get("type", "text")
-    if kind != "text":
-        raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
     if fields.flag("logprobs"):
         raise fields.error("logprobs", "are not offered in chat answers yet: the session's rows have them")
-    if fields.raw("tool_choice") not in (None, "auto", "none"):
-        raise fields.error("tool_choice", 'other than "auto" or "none" is not offered yet')
 
 
 def _tools(fields: Fields, noise: Noise) -> tuple[JsonObject, ...]:
