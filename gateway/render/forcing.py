@@ -7,7 +7,7 @@ and the arguments follow that tool's schema in the family's own notation. Behind
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,6 +18,11 @@ from gateway.render.protocol import Tokenizer
 _MAX_WHITESPACE = 1
 """Characters between the parts of the arguments: what these families write, and no room to wander in."""
 _MARKER = re.compile(r"(</?tool_call>|<｜[^｜]*｜>|｜DSML｜)")
+_OPEN_THOUGHT = re.compile(r"(<think>|<\|think\|>|<seed:think>|\[THINK\]|◁think▷)\s*$")
+_TAIL_IDS = 16
+"""Ids at the end of a prompt that hold such a marker, also where it is spelled in letters."""
+_CHANNEL = "<|channel|>"
+"""The token with which some formats say what kind of text follows, the answer itself too."""
 _BARE_NAME = re.compile(r"[^\s<>\"]+")
 """Names that can stand in a call without quotes."""
 
@@ -69,7 +74,8 @@ def constraint(
     the prompt ends inside a thought, which a grammar would take for the answer.
 
     Raises:
-        BadRequest: the prompt opens a thought, or the call that is to be forced cannot be written in this format.
+        BadRequest: the prompt opens a thought, the call that is to be forced cannot be written in this format, or
+            the model's answers are not their text alone.
     """
     if request.constraint is None and not request.forced_tools:
         return None
@@ -81,6 +87,10 @@ def constraint(
             param="chat_template_kwargs",
         )
     if request.constraint is not None:
+        if format_name is None and len(tokenizer.encode(_CHANNEL, add_special_tokens=False)) == 1:
+            raise BadRequest(
+                "response_format and structured_outputs: this model wraps its answers, and cannot be bound"
+            )
         return request.constraint
     form = _FORMS.get(format_name or "")
     if form is None:
@@ -88,6 +98,11 @@ def constraint(
     calls = [_call(form, name, _schema(request, name), tokenizer) for name in request.forced_tools]
     tag = {"type": "structural_tag", "format": {"type": "or", "elements": calls} if len(calls) > 1 else calls[0]}
     return {"structural_tag": json.dumps(tag, ensure_ascii=False)}
+
+
+def ends_in_thought(prompt_ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Whether a prompt ends where a thought begins, as far as that can be seen without knowing the model's format."""
+    return _OPEN_THOUGHT.search(tokenizer.decode(prompt_ids[-_TAIL_IDS:])) is not None
 
 
 def _schema(request: TurnRequest, name: str) -> JsonObject:

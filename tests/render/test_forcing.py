@@ -7,7 +7,7 @@ import pytest
 from gateway.core.types import Message, TurnRequest
 from gateway.errors import BadRequest
 from gateway.render import demo
-from gateway.render.forcing import constraint
+from gateway.render.forcing import constraint, ends_in_thought
 from gateway.render.registry import load_tokenizer, resolve
 from tests.render.doubles import PlainTokenizer
 
@@ -186,3 +186,44 @@ def test_an_answer_that_is_not_to_be_bound_is_free(opens_thought):
     """Whatever the model is."""
     free = TurnRequest((), tools=(tool("look"),))
     assert constraint(free, None, PlainTokenizer(), opens_thought=opens_thought) is None
+
+
+class ChannelTokenizer(PlainTokenizer):
+    """One that has the token of formats which wrap what they say."""
+
+    def encode(self, text, *, add_special_tokens=True):
+        return [7] if text == "<|channel|>" else super().encode(text)
+
+
+def test_an_answer_that_is_wrapped_in_channels_is_not_bound():
+    """Bound from the first token on it would be in none; a format that is known is taken at its word."""
+    asked = TurnRequest((), constraint={"regex": "a"})
+    with pytest.raises(BadRequest, match="wraps its answers"):
+        constraint(asked, None, ChannelTokenizer(), opens_thought=False)
+    assert constraint(asked, "qwen3", ChannelTokenizer(), opens_thought=False) == {"regex": "a"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "inside"),
+    [
+        ("<|im_start|>assistant\n<think>\n", True),
+        ("<｜Assistant｜><think>", True),
+        ("[INST]hm[/INST][THINK]", True),
+        ("<|im_start|>assistant\n", False),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
+        ("<|im_start|>user\nwhat is <think>?<|im_end|>", False),
+        ("", False),
+    ],
+)
+def test_a_thought_at_the_end_of_a_prompt_is_seen(prompt, inside):
+    """In whatever format, as long as its marker is one of those that models have."""
+    assert ends_in_thought([ord(letter) for letter in prompt], PlainTokenizer()) is inside
+
+
+def test_a_thought_that_a_template_opens_is_seen(family):
+    """Qwen3.5 and later open one unless they are told not to; here they were."""
+    translator, _ = family
+    prompt = translator.render([Message("user", "?")], ())
+    assert not ends_in_thought(prompt, translator.tokenizer)
+    opened = [*prompt, *translator.tokenizer.encode("<think>\n", add_special_tokens=False)]
+    assert ends_in_thought(opened, translator.tokenizer)
