@@ -176,7 +176,7 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
             async with aclosing(events) as payloads:
                 async for payload in payloads:
                     ids = choice.collector.feed(payload)
-                    if call.feed is not None:
+                    if call.feed is not None and ids:
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
