@@ -147,7 +147,7 @@ async def test_a_stream_that_stops_at_a_string_says_no_more_ids_than_are_kept(ho
     """What the engine samples beyond the stop is neither said nor proved, streamed or not."""
     script = [*words.ids("One two STOP three four"), *words.said(" five")]
     asked = {"stop": ["ST", "P thr"], "logprobs": True, "return_token_ids": True}
-    whole = await house.ask("whole", HELLO, script, None, **asked)
+    whole = await house.ask("whole", HELLO, script, headers=None, **asked)
     streamed = await stream(house, "streamed", HELLO, script, **asked)
 
     assert streamed.done
