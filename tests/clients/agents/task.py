@@ -1,4 +1,7 @@
-"""What every agent is asked, and the one tool it has; each is run as ``python -m … BASE_URL`` and prints its answers."""
+"""What every agent is asked, and the one tool it has.
+
+Each is run as ``python -m … BASE_URL [stream]`` and prints its answers.
+"""
 
 import json
 import sys
@@ -32,6 +35,11 @@ def weather(city: str, days: float) -> str:
 def base_url() -> str:
     """Where the gateway's session is."""
     return sys.argv[1]
+
+
+def streams() -> bool:
+    """Whether the model's answers are to be streamed."""
+    return sys.argv[2:] == ["stream"]
 
 
 def report(answers: Sequence[str | None]) -> None:
