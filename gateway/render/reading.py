@@ -49,7 +49,7 @@ class Reading:
         self._prompt_ids = prompt_ids
         self._request = request
         self._watch = StopWatch(translator.tokenizer, request.sampling, translator.stop_ids)
-        self._parser = translator.parser(prompt_ids, request.tools, spelled=False)
+        self._parser = translator.parser(prompt_ids, request.tools)
         self._draft = translator.draft(mint)
         self._shown: list[int] = []
         self._content: list[str] = []
@@ -79,6 +79,8 @@ class Reading:
         stop = self._watch.stop
         if stop is not None and stop.cut:
             self._draft.flags.append("stop_cut")
+        if self._request.constraint is not None or self._request.forced_tools:
+            self._draft.flags.append("constrained")
         return Ending(self._draft.answer, rest, stop.kept if stop else None)
 
     def _read(self, shown: Sequence[int]) -> list[Delta]:
