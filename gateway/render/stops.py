@@ -117,7 +117,7 @@ class StopWatch:
             elif self._is_far_from_stops(self._decoder, block):
                 shown += block
             else:
-                size //= 2
+                size = len(block) // 2
                 continue
             at, size = at + len(block), min(2 * size, _BLOCK)
         return shown
