@@ -185,13 +185,15 @@ def test_well_formed_answers_of_the_other_families_are_parsed_alike(name, though
         ("qwen3.5", xml("f", a="x"), {"a": "x"}, None),
         ("qwen3.5", xml("f", a="1") + "x", {"a": 1}, {"a": 1}),
         ("qwen3.5", "<tool_call><function=f><parameter=a>1</parameter>x</function></tool_call>", None, {"a": 1}),
+        ("qwen3.5", xml("f", a="1").replace("</function>", "<parameter=a>2</parameter>"), None, {"a": 2}),
         ("deepseek-v3", fenced("f", "{}"), {}, None),
         ("deepseek-v3", section(fenced("f", "{}").replace("function", "")), None, {}),
-        ("deepseek-v4", dsml_section(dsml("f", a='"true">1')) + "x", {"a": "1"}, {"a": "1"}),
+        ("deepseek-v4", f"<think>hm {dsml_section(dsml('f'))}</think>ok", None, {}),
+        ("deepseek-v4", dsml_section(dsml("f")).replace("tool_calls", "toolcalls", 1), {}, {}),
     ],
 )
 def test_what_prime_makes_of_other_calls(name, text, here, there):
-    """Indentation, text between parameters, calls outside of a section, and kinds of calls that nobody knows."""
+    """Indentation, text between parameters, calls outside of a section or in a thought."""
     ids = families.small(name).encode(text, add_special_tokens=False)
     expected = [[] if given is None else [("f", given)] for given in (here, there)]
     assert [ours(families.grammar(name), ids, tools=TOOLS)[2], theirs(prime(name)(ids))[2]] == expected
