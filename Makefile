@@ -57,9 +57,10 @@ test-clients: setup ## agents of real packages through the gateway (makes their 
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/clients
 
-bench: setup ## figures: what matching costs beside reading a body, what clients that fork every turn hold
+bench: setup ## figures: what matching costs beside reading a body, what clients that fork every turn hold, what reading an answer costs
 	$(BIN)/python -m bench.matching
 	$(BIN)/python -m bench.forks
+	$(BIN)/python -m bench.parsing
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm
