@@ -26,7 +26,11 @@ class Child:
         """What it reports of its session at `url`."""
         (self.home / "sitecustomize.py").write_text((HERE.parent / "loopback.py").read_text())
         child = await asyncio.create_subprocess_exec(
-            *(self.interpreter, "-m", f"tests.clients.agents.{self.agent}", url, *self.options),
+            self.interpreter,
+            "-m",
+            f"tests.clients.agents.{self.agent}",
+            url,
+            *self.options,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=self.home,

@@ -100,19 +100,6 @@ def test_nothing_of_a_dropped_answer_is_lost_or_trained_twice(shell: Played) -> 
     assert all(after[: len(before)] == before for before, after in pairwise(contexts))
 
 
-def test_every_client_knows_a_context_overflow_for_what_it_is(play: Play) -> None:
-    """Their harnesses compact or stop on it; on any other error they would try again."""
-    played = play("overflow", [])
-    assert played.answers == [
-        "context_length_exceeded",
-        "ContextWindowExceededError",
-        "OpenAIContextOverflowError",
-        "context_length_exceeded",
-        "ModelContextWindowExceededError",
-    ]
-    assert not played.turns
-
-
 def nameless(row: Json) -> Json:
     """A row without what was drawn for it alone: the names of its turns, and where their engine was."""
     drawn = {"row_id", "turn_id", "parent_id", "engine"}

@@ -42,6 +42,6 @@ def streams() -> bool:
     return sys.argv[2:] == ["stream"]
 
 
-def report(answers: Sequence[str | None]) -> None:
+def report(answers: Sequence[object]) -> None:
     """Tell the test what the user of this agent saw, question by question."""
     sys.stdout.write(json.dumps(list(answers)) + "\n")
