@@ -214,6 +214,8 @@ def _read(choice: Choice) -> tuple[Completion, Answer]:
 def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer) -> Turn:
     assert choice.rank is not None  # it has sampled there
     origin = Origin(choice.rank.engine.url, choice.rank.number, plan.retention)
+    if plan.structured_outputs is not None:
+        answer = replace(answer, flags=(*answer.flags, "constrained"))
     return plan.pending.seal(choice.turn_id, plan.prompt, completion, answer, origin)
 
 
