@@ -55,7 +55,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     metrics = Metrics()
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
-    deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
+    backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
+    deps = Deps(renderers, backends, store or MemoryStore(), metrics, stream_interval_tokens=interval_tokens)
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
     sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())

@@ -33,7 +33,7 @@ from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
-from gateway.wire.generate import Collector, encode_request
+from gateway.wire.generate import STREAM_INTERVAL_TOKENS, Collector, encode_request
 from gateway.wire.pieces import TextOf, pieces
 
 T = TypeVar("T")
@@ -54,6 +54,8 @@ class Deps:
     render_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "render"))
     """All tokenizing happens here, one at a time: it holds the event loop up for a third of a second at 128k
     tokens, and fast tokenizers keep state between threads."""
+    stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
+    """How many ids the engine is asked to put into one event."""
 
     @property
     def text_of(self) -> TextOf:
@@ -158,7 +160,7 @@ async def _sample(
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             choice.rank = rank
-            body = _body(choice.request, session, prompt, translator, rank)
+            body = _body(choice.request, session, prompt, translator, rank, deps.stream_interval_tokens)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
@@ -174,10 +176,13 @@ async def _sample(
         raise
 
 
-def _body(request: TurnRequest, session: Session, prompt: Prompt, translator: Translator, rank: Rank) -> bytes:
+def _body(
+    request: TurnRequest, session: Session, prompt: Prompt, translator: Translator, rank: Rank, interval_tokens: int
+) -> bytes:
     assert rank.engine.max_model_len is not None  # or it would not be leased
     limit = session.limit(request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
-    return encode_request(prompt.ids, request, max_tokens=limit, stop_ids=translator.stop_ids)
+    counts = {"max_tokens": limit, "stream_interval_tokens": interval_tokens}
+    return encode_request(prompt.ids, request, stop_ids=translator.stop_ids, **counts)
 
 
 def _read(choice: Choice) -> tuple[Completion, Answer]:

@@ -43,7 +43,14 @@ DONE = b"[DONE]"
 _ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
 
 
-def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int, stop_ids: Sequence[int]) -> bytes:
+def encode_request(
+    ids: Sequence[int],
+    request: TurnRequest,
+    *,
+    max_tokens: int,
+    stop_ids: Sequence[int],
+    stream_interval_tokens: int = STREAM_INTERVAL_TOKENS,
+) -> bytes:
     """The body of one call for one completion of the prompt `ids`.
 
     The renderer's stop ids are left out under `ignore_eos`, which they would defeat. Special tokens stay in
@@ -53,7 +60,7 @@ def encode_request(ids: Sequence[int], request: TurnRequest, *, max_tokens: int,
     sampling |= {"max_tokens": max_tokens, "logprobs": _width(request.top_logprobs)}
     if request.sampling.min_tokens:
         sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
-    sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
+    sampling |= {"skip_special_tokens": False, "stream_interval": stream_interval_tokens}
     if stop_ids and not request.sampling.ignore_eos:
         sampling["stop_token_ids"] = list(stop_ids)
     optional = {"model": request.model, "priority": request.priority, "cache_salt": request.cache_salt}
