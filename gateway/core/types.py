@@ -155,6 +155,10 @@ class TurnRequest:
     """Whether a stream ends in a count of tokens."""
     n: int = 1
     """How many answers; each is a turn of its own, a sibling of the others."""
+    constraint: JsonObject | None = None
+    """What the whole answer must be, in the words of vLLM's ``structured_outputs``; ``None`` leaves it free."""
+    forced_tools: tuple[str, ...] = ()
+    """Names of tools, one of which the answer must call; empty leaves that to the model. Never with `constraint`."""
     labels: Labels = field(default_factory=Labels)
     top_logprobs: int | None = None
     """How many alternatives the answer shows beside each token's logprob; ``None`` shows no logprobs at all."""

@@ -1,6 +1,7 @@
 """One vLLM server, spoken to over HTTP."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from types import SimpleNamespace
@@ -36,6 +37,8 @@ class Engine:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         self.max_model_len: int | None = None
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
+        self.version: tuple[int, int] | None = None
+        """Major and minor number of the server's vLLM; ``None`` while it does not say."""
         self.trouble = ""
         """Why it last did not answer."""
 
@@ -56,17 +59,26 @@ class Engine:
             await session.close()
 
     async def refresh(self) -> None:
-        """Ask the server for its models, and so for the length of its context."""
+        """Ask the server for its models, and so for the length of its context, and for its version."""
         try:
             status, body = await self.get("/v1/models", limit_s=_REFRESH_S)
             if status != 200:
                 raise generate.decode_error(status, body)
             lengths = [model.get("max_model_len") for model in orjson.loads(body)["data"]]
-            self.max_model_len = min(length for length in lengths if type(length) is int and length > 0)
+            shortest = min(length for length in lengths if type(length) is int and length > 0)
+            self.version = await self._ask_version()
+            self.max_model_len = shortest
         except GatewayError as error:
             self.trouble = error.message
         except (LookupError, TypeError, ValueError, AttributeError):  # of them is orjson's
             self.trouble = f"{self.url}/v1/models does not say max_model_len: is this a vLLM?"
+
+    async def _ask_version(self) -> tuple[int, int] | None:
+        with suppress(EngineUnavailable, LookupError, TypeError, ValueError):
+            _, body = await self.get("/version", limit_s=_REFRESH_S)
+            if number := re.match(r"(\d+)\.(\d+)", orjson.loads(body)["version"]):
+                return int(number[1]), int(number[2])
+        return None
 
     async def get(self, path: str, *, limit_s: float = _RELAY_S) -> tuple[int, bytes]:
         """Status and body of a small GET."""

@@ -8,14 +8,17 @@ tokenizer does not look for them. Parsing is by id as well, so a model that spel
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, Protocol, cast
+from typing import Protocol, cast
 
 from gateway.core.types import JsonObject
 from gateway.errors import BadRequest
-from gateway.render.protocol import MessageDict, MessageDicts, ParsedCall, Tokenizer
+from gateway.render.formats import DEMO
+from gateway.render.grammar import Grammar
+from gateway.render.pieces import Parsed
+from gateway.render.protocol import MessageDict, MessageDicts, Tokenizer
+from gateway.render.stream_parser import TokenParser
 
 MODEL_NAME = "rollout-gateway/demo"
 """The name of the model that comes with the package, and its path as far as ``--model`` goes."""
@@ -30,27 +33,6 @@ _TOOLS_BELOW = "</tools>\n\nTo call one, write its name and its arguments as a J
 
 class _PlainEncoder(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool, split_special_tokens: bool) -> list[int]: ...
-
-
-@dataclass(slots=True)
-class DemoCall:
-    """One tool call as the model wrote it; `status` is ``ok``, or what is wrong with it."""
-
-    raw: str
-    token_span: tuple[int, int]
-    """Where it stands in the completion, its markers included."""
-    status: str
-    name: str | None = None
-    arguments: object = None
-
-
-@dataclass(slots=True)
-class DemoResponse:
-    """A completion as a message."""
-
-    content: str | None
-    reasoning_content: str | None
-    tool_calls: Sequence[ParsedCall]
 
 
 def names_demo(tokenizer: Tokenizer) -> bool:
@@ -87,6 +69,7 @@ class DemoRenderer:
         self._think, self._think_end = control("<think>"), control("</think>")
         self._call, self._call_end = control("<tool_call>"), control("</tool_call>")
         self._result, self._result_end = control("<tool_response>"), control("</tool_response>")
+        self._grammar = Grammar(DEMO, tokenizer, self._stops)
         self._no_thought = [] if thinking else self._thought("")
         self._opening = [*self._opener("assistant"), *self._no_thought]
 
@@ -130,29 +113,17 @@ class DemoRenderer:
         close = self._text("\n") if closed else [self._end, *self._text("\n")]
         return previous_prompt_ids + said + close + self._messages(new_messages) + self._opening
 
-    def parse_response(self, token_ids: list[int]) -> DemoResponse:
-        """The message that a completion says, up to its first stop id.
+    def stream_parser(
+        self, tools: MessageDicts | None, *, prompt_ids: Sequence[int] = (), spelled: bool = False
+    ) -> TokenParser:
+        """A reader of one completion; with `spelled`, markers count in letters too."""
+        return TokenParser(self._grammar, tools, prompt_ids=prompt_ids, spelled=spelled)
 
-        A thought counts where nothing but white space comes before it. Every call is reported, a broken one with
-        what is wrong with it; text before, between and after calls is kept.
-        """
-        ids = token_ids[: next((at for at, token_id in enumerate(token_ids) if token_id in self._stops), None)]
-        reasoning, at = None, 0
-        think = _find(ids, self._think, 0)
-        if think < len(ids) and not self._decode(ids[:think]).strip():
-            close = _find(ids, self._think_end, think)
-            reasoning = self._decode(ids[think + 1 : close]).removeprefix("\n").removesuffix("\n")
-            at = close + 1
-        start = _find(ids, self._call, at)
-        text = self._decode(ids[at:start])
-        texts, calls = [text.removeprefix("\n\n") if at else text], []
-        while start < len(ids):
-            at = self._end_of_call(ids, start)
-            calls.append(self._parsed_call(ids, start, at))
-            start = _find(ids, self._call, at)
-            texts[-1] = texts[-1].removesuffix("\n")
-            texts.append(self._decode(ids[at:start]).removeprefix("\n"))
-        return DemoResponse("\n".join(text for text in texts if text), reasoning, calls)
+    def parse_response(self, token_ids: list[int]) -> Parsed:
+        """The message that a completion says, up to its first stop id."""
+        parser = self.stream_parser(None)
+        parser.feed(token_ids)
+        return parser.finish()
 
     def _head(self, system: str | None, tools: MessageDicts | None) -> list[int]:
         if not tools:
@@ -202,37 +173,10 @@ class DemoRenderer:
     def _closing(self) -> list[int]:
         return [self._end, *self._text("\n")]
 
-    def _decode(self, ids: list[int]) -> str:
-        return self._tokenizer.decode(ids)
-
     @staticmethod
     def _ends_inside(ids: Sequence[int], opened: int, closed: int) -> bool:
         last = next((token_id for token_id in reversed(ids) if token_id in (opened, closed)), None)
         return last == opened
-
-    def _end_of_call(self, ids: list[int], start: int) -> int:
-        """Behind the closing marker of the call that starts at `start`; before the next call if that comes first."""
-        close, following = _find(ids, self._call_end, start), _find(ids, self._call, start + 1)
-        return close + 1 if close < following else following
-
-    def _parsed_call(self, ids: list[int], start: int, end: int) -> DemoCall:
-        span, raw = (start, end), self._decode(ids[start:end])
-        if ids[end - 1] != self._call_end:
-            return DemoCall(raw, span, "unclosed_block")
-        try:
-            call = json.loads(
-                self._decode(ids[start + 1 : end - 1]), object_pairs_hook=_unique, parse_constant=_no_number
-            )
-        except (ValueError, RecursionError):
-            return DemoCall(raw, span, "invalid_json")
-        match call:
-            case {"name": str(name), "arguments": dict(arguments)} if name:
-                return DemoCall(raw, span, "ok", name, arguments)
-            case {"name": str(name)} if name:
-                return DemoCall(raw, span, "malformed_structure", name)
-            case dict():
-                return DemoCall(raw, span, "missing_name")
-        return DemoCall(raw, span, "malformed_structure")
 
 
 def _content(message: MessageDict) -> str:
@@ -240,18 +184,3 @@ def _content(message: MessageDict) -> str:
     if not isinstance(content, str | None):
         raise ValueError(f"content must be text, not {type(content).__name__}")  # noqa: TRY004  # an ill value
     return content or ""
-
-
-def _find(ids: Sequence[int], token_id: int, start: int) -> int:
-    """The first place of an id from `start` on; the end when there is none."""
-    return next((at for at in range(start, len(ids)) if ids[at] == token_id), len(ids))
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("duplicate key")
-    return dict(pairs)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")

@@ -85,7 +85,8 @@ class Reading:
         self._shown += shown
         if self._parser is None or not shown:
             return []
-        return [delta for parsed in guarded(self._parser.feed, shown) for delta in self._add(parsed)]
+        told: list[ParsedDelta] = guarded(list, guarded(self._parser.feed, shown))
+        return [delta for parsed in told for delta in self._add(parsed)]
 
     def _add(self, parsed: ParsedDelta) -> list[Delta]:
         content, reasoning, calls = guarded(parts, parsed)

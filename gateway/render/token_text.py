@@ -1,5 +1,6 @@
 """What single tokens say: as text, and as the exact bytes that they stand for."""
 
+from collections.abc import Hashable
 from functools import lru_cache
 
 from gateway.render.protocol import Tokenizer
@@ -7,7 +8,7 @@ from gateway.render.protocol import Tokenizer
 TORN = "\ufffd"
 """What a tokenizer says of bytes that are no character, or not yet."""
 _PRINTED = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-"""Bytes that a byte-level vocabulary spells as the Latin-1 character of that number; the others follow from U+0100 on."""
+"""Bytes that a byte-level vocabulary spells as the Latin-1 character of that number; the others follow from U+0100."""
 _BYTE_OF = {chr(byte): byte for byte in _PRINTED} | {
     chr(0x100 + nth): byte for nth, byte in enumerate(byte for byte in range(0x100) if byte not in _PRINTED)
 }
@@ -16,7 +17,7 @@ _HALF = "Ã"
 
 
 class TokenTexts:
-    """Every token of a tokenizer by itself. Asks for the whole vocabulary once: `token_texts` keeps what it has made."""
+    """Every token of a tokenizer by itself. Made once for each: `token_texts` keeps it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._decode = tokenizer.decode
@@ -58,7 +59,12 @@ class TokenTexts:
         return text, text.encode()
 
 
-@lru_cache(maxsize=8)
 def token_texts(tokenizer: Tokenizer) -> TokenTexts:
     """The tokens of `tokenizer`, made once: a large vocabulary takes a fifth of a second."""
+    assert isinstance(tokenizer, Hashable)  # as objects are
+    return _made(tokenizer)
+
+
+@lru_cache(maxsize=8)
+def _made(tokenizer: Tokenizer) -> TokenTexts:
     return TokenTexts(tokenizer)

@@ -10,6 +10,7 @@ from typing import cast
 import orjson
 
 from gateway.sim import rules
+from gateway.sim.grammar import cannot
 from gateway.sim.personality import Json, Personality, ids, section
 from gateway.sim.policy import Policy
 
@@ -120,10 +121,18 @@ class Engine:
         return out, "stop" if ended else "length", out[-1] if ended and out and out[-1] in named else None
 
     def _words(self, request: Request, index: int) -> Sequence[int]:
+        asked = section(request.params, "structured_outputs")
         if self.policy is None:
+            if asked:
+                raise cannot()
             return (*PLAIN_ANSWER, self.eos_id)
-        seed = request.params.get("seed")
-        return self.policy.say(request.prompt, (seed if isinstance(seed, int) else 0) + index)
+        given = request.params.get("seed")
+        seed = (given if isinstance(given, int) else 0) + index
+        # As behind a reasoning parser: a grammar waits for the end of a thought, be there one or not.
+        ended = self.personality.since(0, 32) and request.body.get("reasoning_ended") is True
+        if asked and (ended or self.policy.has_thought(request.prompt)):
+            return self.policy.conform(request.prompt, seed, asked)
+        return self.policy.say(request.prompt, seed)
 
     def _cut(self, out: list[int], params: Json) -> tuple[list[int], str, str | None]:
         """The ids up to the one that completes a stop string, their text without it, and the string."""

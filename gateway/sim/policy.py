@@ -11,6 +11,7 @@ from typing import NamedTuple
 import orjson
 
 from gateway.sim.example import example
+from gateway.sim.grammar import Grammars
 from gateway.sim.personality import Json, section
 from gateway.sim.vocabulary import Vocabulary
 
@@ -58,10 +59,30 @@ class Policy:
 
     def say(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
         """The ids of an answer to a prompt, its end included."""
-        digest = hashlib.sha256(orjson.dumps([list(prompt_ids), seed])).digest()
-        random = Random(digest)  # noqa: S311  # an answer to repeat, not a secret
+        random = _random(prompt_ids, seed)
         prompt = _read(self.vocabulary.decode(prompt_ids))
         return self.vocabulary.spell(_answer(prompt, random), self.split_rate, random)
+
+    def conform(self, prompt_ids: Sequence[int], seed: int, asked: Json) -> list[int]:
+        """As `say`, within the grammar that `asked`, vLLM's `structured_outputs`, is.
+
+        Raises:
+            Refused: it is one that this engine cannot apply.
+        """
+        random = _random(prompt_ids, seed)
+        words = _words(_read(self.vocabulary.decode(prompt_ids)).text)
+        text = Grammars(words, random, self.vocabulary.name_of).conforming(asked)
+        return self.vocabulary.spell(f"{text}<|im_end|>", self.split_rate, random)
+
+    def has_thought(self, prompt_ids: Sequence[int]) -> bool:
+        """Whether the last thought of a prompt, wherever it stands, is closed, as reasoning parsers look at it."""
+        text = self.vocabulary.decode(prompt_ids)
+        return text.rfind("</think>") > text.rfind("<think>")
+
+
+def _random(prompt_ids: Sequence[int], seed: int) -> Random:
+    digest = hashlib.sha256(orjson.dumps([list(prompt_ids), seed])).digest()
+    return Random(digest)  # noqa: S311  # an answer to repeat, not a secret
 
 
 def _read(text: str) -> _Prompt:
@@ -88,9 +109,14 @@ def _tool(line: str) -> Json | None:
     return function if isinstance(function.get("name"), str) else None
 
 
+def _words(text: str) -> list[str]:
+    """Two words or more to talk with, of the prompt where it has them."""
+    found = list(dict.fromkeys(_WORD.findall(_TAG.sub(" ", text))))
+    return found if len(found) > 1 else [*found, "this", "that"]
+
+
 def _answer(prompt: _Prompt, random: Random) -> str:
-    found = list(dict.fromkeys(_WORD.findall(_TAG.sub(" ", prompt.text))))
-    words = found if len(found) > 1 else [*found, "this", "that"]
+    words = _words(prompt.text)
     first, second = random.sample(words, 2)
     pair = (first, second)
     closed = "</think>" in prompt.opening  # the template has already thought, or been told not to

@@ -9,6 +9,7 @@ from gateway.core.types import JsonObject, Message, Role, Sampling, ToolCall, Tu
 from gateway.errors import MultimodalUnsupported
 from gateway.wire.chat_answer import encode, encode_error
 from gateway.wire.chat_stream import stream
+from gateway.wire.constraint import read_constraint
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
 from gateway.wire.session_id import fault_of
@@ -42,16 +43,17 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         BadRequest: the body is not JSON, a value is ill, or something is asked for that is not offered.
     """
     fields = parse_object(body)
-    _refuse_what_is_not_offered(fields)
     read = [_message(item, noise) for item in fields.objects("messages", _MAX_MESSAGES)]
     messages = tuple(message for message in read if message is not None)
     if not messages:
         what = "one message that is not noise" if read else "one message"
         raise fields.error("messages", f"must hold at least {what}")
+    tools = _tools(fields, noise)
+    constraint, forced_tools = read_constraint(fields, tools)
     return TurnRequest(
         messages=messages,
         model=fields.text("model", 0, _MAX_NAME_CHARS),
-        tools=_tools(fields, noise),
+        tools=tools,
         sampling=read_sampling(fields),
         template_kwargs=fields.mapping("chat_template_kwargs", _MAX_TEMPLATE_BYTES),
         priority=fields.integer("priority", -(2**63)),
@@ -61,6 +63,8 @@ def decode(body: bytes, noise: Noise = USUAL) -> TurnRequest:
         include_usage=fields.nested("stream_options", fields.mapping("stream_options")).flag("include_usage"),
         n=fields.integer("n", 1, _MAX_CHOICES) or 1,
         top_logprobs=_top_logprobs(fields),
+        constraint=constraint,
+        forced_tools=forced_tools,
         session_hint=_session_hint(fields),
     )
 
@@ -70,14 +74,6 @@ def _session_hint(fields: Fields) -> str | None:
     cached = fields.text("prompt_cache_key")
     usable = cached if cached and fault_of(cached) is None else None
     return fields.text("session_id", 0, _MAX_NAME_CHARS) or usable
-
-
-def _refuse_what_is_not_offered(fields: Fields) -> None:
-    kind = fields.mapping("response_format").get("type", "text")
-    if kind != "text":
-        raise fields.error("response_format", f"{kind!s:.40} is not offered yet: only text is")
-    if fields.raw("tool_choice") not in (None, "auto", "none"):
-        raise fields.error("tool_choice", 'other than "auto" or "none" is not offered yet')
 
 
 def _top_logprobs(fields: Fields) -> int | None:

@@ -25,6 +25,7 @@ from gateway.core.types import (
     Alternatives,
     Completion,
     FinishReason,
+    JsonObject,
     TurnRequest,
     VersionSpan,
     float32s,
@@ -35,12 +36,18 @@ from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 MISSING_LOGPROB = -9999.0
 _MAX_WIDTH = 20
 """Alternatives that an engine gives for a token, unless its `--max-logprobs` says otherwise."""
+CONSTRAINING_VERSION = (0, 32)
+"""The release that first had `reasoning_ended`; those before may ignore a grammar, and do not say so."""
 STREAM_INTERVAL_TOKENS = 8
 """Ids per event, where the engine can (0.27 and later): an event costs far more than an id."""
 
 DONE = b"[DONE]"
 """The payload that ends a stream."""
 _ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
+_CANNOT_CONSTRAIN = (
+    "response_format, structured_outputs and a forced tool_choice need vLLM 0.32 or later, which applies them for "
+    "certain; the version of this engine is {}: leave them out, or have the engine updated"
+)
 
 
 def encode_request(
@@ -49,23 +56,34 @@ def encode_request(
     *,
     max_tokens: int,
     stop_ids: Sequence[int],
+    structured_outputs: JsonObject | None = None,
+    version: tuple[int, int] | None = None,
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS,
 ) -> bytes:
-    """The body of one call for one completion of the prompt `ids`.
+    """The body of one call for one completion of the prompt `ids`, for an engine of this `version`.
 
     The renderer's stop ids are left out under `ignore_eos`, which they would defeat. Special tokens stay in
     the engine's text, since that is the text in which it looks for stop strings.
+
+    Raises:
+        BadRequest: there are `structured_outputs`, and the engine might answer as if there were none.
     """
+    # Behind a reasoning parser a grammar waits for the end of a thought, which a prompt need not have, unless told.
+    constrained = {} if structured_outputs is None else {"reasoning_ended": True}
+    if constrained and (version is None or version < CONSTRAINING_VERSION):
+        raise errors.BadRequest(_CANNOT_CONSTRAIN.format("unknown" if version is None else "{}.{}".format(*version)))
     sampling = {name: value for name, value in asdict(request.sampling).items() if not _is_default(value)}
     sampling |= {"max_tokens": max_tokens, "logprobs": _width(request.top_logprobs)}
     if request.sampling.min_tokens:
         sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
     sampling |= {"skip_special_tokens": False, "stream_interval": stream_interval_tokens}
+    if constrained:
+        sampling["structured_outputs"] = structured_outputs
     if stop_ids and not request.sampling.ignore_eos:
         sampling["stop_token_ids"] = list(stop_ids)
     optional = {"model": request.model, "priority": request.priority, "cache_salt": request.cache_salt}
     given = {name: value for name, value in optional.items() if value is not None}
-    return orjson.dumps({"token_ids": ids, "sampling_params": sampling, "stream": True, **given})
+    return orjson.dumps({"token_ids": ids, "sampling_params": sampling, "stream": True, **constrained, **given})
 
 
 def _width(top_logprobs: int | None) -> int:

@@ -66,16 +66,18 @@ def _join(joined: Json, choice: Json) -> None:
 
 @asynccontextmanager
 async def reading(
-    house: House, session: str | None, messages: Sequence[Json] = HELLO, script: Sequence[int] | None = None, **fields: Any
+    house: House,
+    session: str | None,
+    messages: Sequence[Json] = HELLO,
+    script: Sequence[int] | None = None,
+    **fields: Any,
 ) -> AsyncIterator[tuple[Streamed, AsyncIterator[Json]]]:
     """A client that asks for a stream and reads it chunk by chunk; it hangs up at the end of the block."""
     headers = fields.pop("headers", None)
     scripted = {} if script is None else {"vllm_xargs": {"script": list(script)}}
     body = {"messages": list(messages), "stream": True, **scripted, **fields}
     path = "/v1/chat/completions" if session is None else f"/sessions/{session}/v1/chat/completions"
-    async with house.http.session.post(
-        house.http.make_url(path), data=orjson.dumps(body), headers=headers
-    ) as response:
+    async with house.http.session.post(house.http.make_url(path), data=orjson.dumps(body), headers=headers) as response:
         streamed = Streamed(response.status, response.headers)
         yield streamed, _chunks(response, streamed)
 

@@ -1,9 +1,7 @@
 """A streamed answer is the same answer, sent while it is made."""
 
-import orjson
-
-from tests.edge.house import HELLO, TOOLS, House, OpenHouse, Words, until, user
-from tests.edge.streams import reading, stream
+from tests.edge.house import HELLO, TOOLS, House, Words
+from tests.edge.streams import stream
 
 
 async def test_a_streamed_answer_is_the_answer_that_is_not_streamed(house: House, words: Words) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 import gateway.sim
-from gateway.core.types import Message, ToolCall
 from gateway.errors import BadRequest, ConfigError
+from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
+from gateway.render.pieces import Parsed
 from gateway.render.registry import load_tokenizer, resolve
 
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
@@ -149,7 +150,7 @@ def test_what_was_rendered_is_parsed_to_the_same_message(answer, thinks):
     parsed = renderer(enable_thinking=thinks).parse_response(completion_of(renderer(enable_thinking=thinks), answer)[1])
 
     expected = [call["function"] for call in answer.get("tool_calls", ())]
-    assert [(call.name, call.arguments) for call in parsed.tool_calls] == [
+    assert [(call.name, json.loads(call.arguments)) for call in parsed.tool_calls] == [
         (call["name"], json.loads(call["arguments"])) for call in expected
     ]
     assert parsed.content == answer["content"]
@@ -212,43 +213,63 @@ def test_only_what_the_history_could_go_on_from_is_bridged(completion, new, brid
 
 
 @pytest.mark.parametrize(
-    ("text", "status"),
+    ("text", "arguments"),
     [
-        ('\n{"name": "f", "arguments": {}}\n</tool_call>', "ok"),
-        ('{"name":"f","arguments":{"a":"</b>"}}</tool_call>', "ok"),
-        ('{"name": "f", "arguments": {}', "unclosed_block"),
-        ('{"name": "f", "arguments": {}<tool_call>', "unclosed_block"),
-        ('{"name": "f", "arguments": {"a": NaN}}</tool_call>', "invalid_json"),
-        ('{"name": "f", "arguments": {"a": 1, "a": 2}}</tool_call>', "invalid_json"),
-        ("[" * 100_000 + "</tool_call>", "invalid_json"),
-        ('{"arguments": {}}</tool_call>', "missing_name"),
-        ('{"name": "", "arguments": {}}</tool_call>', "missing_name"),
-        ('{"name": "f", "arguments": "{}"}</tool_call>', "malformed_structure"),
-        ('{"name": "f"}</tool_call>', "malformed_structure"),
-        ("[1]</tool_call>", "malformed_structure"),
+        ('\n{"name": "f", "arguments": {}}\n</tool_call>', "{}"),
+        ('{"name":"f","arguments":{"a":"</b>"}}</tool_call>', '{"a": "</b>"}'),
+        ('{"name": "f"}</tool_call>', "{}"),
+        ('{"name": "f", "arguments": "{}"}</tool_call>', "{}"),
+        ('{"name": "f", "arguments": {}', None),
+        ('{"name": "f", "arguments": {}<tool_call>', None),
+        ('{"name": "f", "arguments": {"a": NaN}}</tool_call>', None),
+        ('{"name": "f", "arguments": {"a": 1, "a": 2}}</tool_call>', None),
+        ("[" * 100_000 + "</tool_call>", None),
+        ('{"arguments": {}}</tool_call>', None),
+        ('{"name": "", "arguments": {}}</tool_call>', None),
+        ("[1]</tool_call>", None),
     ],
 )
-def test_a_call_says_what_is_wrong_with_it(text, status):
-    """And where it stands, so that it can be delivered as text."""
-    completion = ids(f"hey <tool_call>{text}<|im_end|>")
-    call = renderer().parse_response(completion).tool_calls[0]
+def test_a_call_is_a_call_or_stays_what_was_written(text, arguments):
+    """Without ``arguments`` it has none; one that no client could be given is content, and the answer says so."""
+    parsed = renderer().parse_response(ids(f"hey\n<tool_call>{text}<|im_end|>"))
 
-    start, end = call.token_span
-    assert call.status == status
-    assert completion[start] == ids("<tool_call>")[0]
-    assert TOKENIZER.decode(completion[start:end]) == call.raw
+    expected = f"hey\n<tool_call>{text}" if arguments is None else "hey"
+    assert parsed.content == expected
+    assert parsed.tool_calls == (() if arguments is None else (Call("f", arguments),))
+    assert parsed.flags == (("malformed_tool_call",) if arguments is None else ())
 
 
-def test_the_gateway_delivers_calls_and_what_is_no_call():
+def test_calls_and_what_is_no_call_stand_in_an_answer_together():
     """A good call as a call; a broken one, and the text around both, as text."""
     completion = '<think>\nhm\n</think>\n\nhey\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\nand\n'
     completion += "<tool_call>\nnonsense\n</tool_call><|im_end|>"
-    translator = resolve("auto", TOKENIZER, None, retention="all", bridgeless_ok=False)[0].get({})
 
-    answer = translator.parse(ids(completion), [], (), lambda: "call_x")
     text = "hey\nand\n<tool_call>\nnonsense\n</tool_call>"
-    assert answer.message == Message("assistant", text, "hm", (ToolCall("call_x", "f", '{"a": 1}'),))
-    assert answer.flags == ("malformed_tool_call",)
+    expected = Parsed(text, "hm", (Call("f", '{"a": 1}'),), ("malformed_tool_call",))
+    assert renderer().parse_response(ids(completion)) == expected
+
+
+def test_a_streamed_answer_is_the_parsed_one():
+    """Id by id; a prompt of this renderer never opens a thought."""
+    own = renderer(enable_thinking=False)
+    completion = ids("\n hey \n<tool_call>nonsense</tool_call>\nbye\n<|im_end|>")
+    parser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
+    deltas = [delta for token_id in completion for delta in parser.feed([token_id])]
+
+    assert parser.finish() == own.parse_response(completion)
+    assert "".join(delta.content or "" for delta in deltas) + "\n" == own.parse_response(completion).content
+
+
+def test_markers_in_letters_count_when_a_grammar_may_spell_them():
+    """Else they are letters."""
+    own = renderer()
+    completion = own._text('<tool_call>{"name": "f"}</tool_call>')
+    spelled, plain = own.stream_parser(None, spelled=True), own.stream_parser(None)
+    spelled.feed(completion)
+    plain.feed(completion)
+
+    assert spelled.finish().tool_calls == (Call("f", "{}"),)
+    assert plain.finish() == Parsed('<tool_call>{"name": "f"}</tool_call>', None, ())
 
 
 @pytest.mark.parametrize(("spec", "name"), [("auto", MODEL_NAME), ("auto", str(FOLDER)), ("demo", "any name")])

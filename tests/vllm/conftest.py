@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -91,14 +92,34 @@ def exchanges(recorder: Recorder) -> list[Exchange]:
     return recorder.exchanges
 
 
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway in a process of its own."""
+
+    url: str
+    pid: int
+
+    def descriptors(self) -> int:
+        """How many files and sockets it has open."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+
+@pytest.fixture
+def gateway_url(gateway: Gateway) -> str:
+    """Address of the gateway."""
+    return gateway.url
+
+
 @pytest.fixture(scope="session")
-def gateway_url(recorder: Recorder, tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a gateway whose only engine is the recorded vLLM."""
+def gateway(recorder: Recorder, tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway whose only engine is the recorded vLLM."""
     logs = tmp_path_factory.mktemp("gateway")
     command = [Path(sys.executable).with_name("gateway"), "serve", "--model", tokenizer_dir]
     options = ["--model-name", "Qwen/Qwen3-8B", "--engine", recorder.url, "--port", "0"]
     with running([*command, *options], logs, {}) as healthy:
-        yield healthy(lambda: ready_url(logs / "stdout"))
+        url = healthy(lambda: ready_url(logs / "stdout"))
+        event = json.loads((logs / "stdout").read_text().splitlines()[0])
+        yield Gateway(url, event["pid"])
 
 
 @contextmanager

@@ -129,6 +129,7 @@ def test_each_sampling_field_has_its_place(field, value, read):
     [
         *("model", "tools", "tool_choice", "chat_template_kwargs", "priority", "cache_salt", "return_token_ids"),
         *("session_id", "prompt_cache_key", "stream", "n", "response_format", "max_tokens", "max_completion_tokens"),
+        "structured_outputs",
         *("min_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
         *("repetition_penalty", "seed", "stop", "include_stop_str_in_output", "ignore_eos", "logit_bias", "vllm_xargs"),
     ],
@@ -376,13 +377,7 @@ def call(**function: object) -> dict[str, object]:
         ({"n": 0}, "n"),
         ({"n": 1.0}, "n"),
         ({"n": True}, "n"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
-        ({"response_format": {"type": ["text"]}}, "response_format"),
         ({"response_format": "text"}, "response_format"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {"name": "look"}}}, "tool_choice"),
-        ({"tool_choice": []}, "tool_choice"),
         ({"tool_choice": False}, "tool_choice"),
         ({"tools": {}}, "tools"),
         ({"tools": ["look"]}, "tools[0]"),
@@ -548,7 +543,7 @@ def test_a_deeply_nested_role_is_refused(levels):
     assert "messages[0].role" == refused(raw).param
 
 
-WORDS = st.sampled_from(["text", "function", "look", "auto", "none", "a", ""])
+WORDS = st.sampled_from(["text", "json_schema", "function", "look", "auto", "required", "a", ""])
 FUNCTIONS = mostly(objects(name=mostly(WORDS), arguments=JSON))
 MESSAGES = mostly(
     objects(
@@ -564,12 +559,13 @@ BODIES = mostly(
         messages=mostly(st.lists(MESSAGES, min_size=1, max_size=3)),
         model=mostly(WORDS),
         tools=mostly(st.lists(mostly(objects(type=mostly(WORDS), function=FUNCTIONS)), max_size=2)),
-        tool_choice=mostly(WORDS),
+        tool_choice=mostly(WORDS | objects(type=WORDS, function=objects(name=mostly(WORDS)))),
         temperature=mostly(st.floats(0, 2)),
         max_tokens=mostly(st.integers(1, 9)),
         stop=mostly(WORDS | st.lists(WORDS, max_size=5)),
         logit_bias=mostly(st.dictionaries(st.text("019", max_size=3), mostly(st.floats(-100, 100)), max_size=2)),
-        response_format=mostly(objects(type=mostly(WORDS))),
+        response_format=mostly(objects(type=mostly(WORDS), json_schema=mostly(objects(schema=JSON)))),
+        structured_outputs=mostly(objects(json=JSON, choice=JSON, regex=mostly(WORDS))),
         chat_template_kwargs=JSON,
         cache_salt=mostly(WORDS),
     )

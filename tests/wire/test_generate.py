@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.core.types import Completion, FinishReason, Sampling, TurnRequest, VersionSpan
 from gateway.errors import (
+    BadRequest,
     ContextLengthExceeded,
     EngineError,
     EngineProtocolError,
@@ -151,6 +152,26 @@ def test_the_engine_is_asked_for_one_alternative_more_than_the_client_sees(shown
     body = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[]))
     assert body["sampling_params"]["logprobs"] == asked
     assert set(body) == {"token_ids", "sampling_params", "stream"}
+
+
+@pytest.mark.parametrize("version", [(0, 32), (0, 33), (1, 0)])
+def test_a_grammar_goes_out_with_the_word_that_no_thought_is_to_be_waited_for(version):
+    """Or an engine with a reasoning parser answers as if there was none."""
+    request, grammar = TurnRequest(messages=()), {"choice": ["yes", "no"]}
+    body = encode_request([1], request, max_tokens=4, stop_ids=[], structured_outputs=grammar, version=version)
+    free = encode_request([1], request, max_tokens=4, stop_ids=[], version=version)
+    bound = orjson.loads(body)
+    assert (True, grammar) == (bound.pop("reasoning_ended"), bound["sampling_params"].pop("structured_outputs"))
+    assert bound == orjson.loads(free)
+
+
+@pytest.mark.parametrize(("version", "shown"), [((0, 31), "0.31"), ((0, 9), "0.9"), (None, "unknown")])
+def test_an_engine_that_might_ignore_a_grammar_is_not_asked(version, shown):
+    """The caller reads which version it takes, and which there is; the same request without a grammar goes out."""
+    request = TurnRequest(messages=())
+    with pytest.raises(BadRequest, match=rf"need vLLM 0\.32 or later.*version of this engine is {shown}"):
+        encode_request([1], request, max_tokens=4, stop_ids=[], structured_outputs={"regex": "a"}, version=version)
+    assert encode_request([1], request, max_tokens=4, stop_ids=[], version=version)
 
 
 # Evidence: every id with a logprob of its own, or no turn

@@ -1,0 +1,95 @@
+"""How families of models write thoughts and tool calls: data for `gateway.render.stream_parser`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import MappingProxyType
+
+from gateway.render import call_bodies
+from gateway.render.call_bodies import BodyReader
+
+
+class Mark(Enum):
+    """What a marker does."""
+
+    THINK = auto()
+    THINK_END = auto()
+    SECTION = auto()
+    """Opens a group of calls."""
+    SECTION_END = auto()
+    CALL = auto()
+    CALL_END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What a template writes around what is said, and therefore is not said; ``None`` is all white space."""
+
+    start: str | None = None
+    """In front of the answer."""
+    thought: str | None = None
+    """On both sides within a thought."""
+    after_thought: str | None = None
+    call: str | None = None
+    """On both sides of a call; one character at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one family writes."""
+
+    headers: tuple[str, ...]
+    """What stands in a prompt where the assistant begins to speak; each begins with a control token."""
+    read_call: BodyReader
+    tokens: Mapping[str, Mark]
+    """Markers that must be tokens of the vocabulary."""
+    texts: Mapping[str, Mark] = field(default_factory=dict)
+    """Markers that are text, unless the vocabulary has them as tokens. None may begin another."""
+    ends_thought: Mark | None = None
+    """The marker that ends a thought which never closes."""
+    edges: Edges = Edges()
+
+
+_CHATML = ("<|im_start|>assistant\n",)
+_THINK_AND_CALL = {
+    "<think>": Mark.THINK,
+    "</think>": Mark.THINK_END,
+    "<tool_call>": Mark.CALL,
+    "</tool_call>": Mark.CALL_END,
+}
+_THINK_IN_LETTERS = {"<think>": Mark.THINK, "</think>": Mark.THINK_END}
+_SECTIONS = {
+    "<｜tool▁calls▁begin｜>": Mark.SECTION,
+    "<｜tool▁calls▁end｜>": Mark.SECTION_END,
+    "<｜tool▁call▁begin｜>": Mark.CALL,
+    "<｜tool▁call▁end｜>": Mark.CALL_END,
+}
+_DSML = {
+    "<｜DSML｜tool_calls>": Mark.SECTION,
+    "</｜DSML｜tool_calls>": Mark.SECTION_END,
+    "<｜DSML｜invoke": Mark.CALL,
+    "</｜DSML｜invoke>": Mark.CALL_END,
+}
+
+DEMO = Format(_CHATML, call_bodies.hermes, _THINK_AND_CALL, edges=Edges("", "\n", "\n\n", "\n"))
+"""The demo's own, whose renderer writes what it reads: text is kept to the last space."""
+_QWEN3 = Format(_CHATML, call_bodies.hermes, _THINK_AND_CALL, ends_thought=Mark.CALL)
+_QWEN35 = Format(_CHATML, call_bodies.xml, _THINK_AND_CALL, ends_thought=Mark.CALL)
+_DEEPSEEK = Format(
+    ("<｜Assistant｜>", "<｜tool▁outputs▁end｜>"), call_bodies.fenced, tokens=_SECTIONS, texts=_THINK_IN_LETTERS
+)
+_DEEPSEEK4 = Format(
+    ("<｜Assistant｜>",), call_bodies.dsml, tokens=_THINK_IN_LETTERS, texts=_DSML, ends_thought=Mark.SECTION
+)
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "qwen3": _QWEN3,
+        "qwen3.5": _QWEN35,
+        "qwen3.6": _QWEN35,
+        "deepseek-v3": _DEEPSEEK,
+        "deepseek-r1": _DEEPSEEK,
+        "deepseek-v4": _DEEPSEEK4,
+    }
+)
+"""By the names of prime's renderers."""

@@ -1,0 +1,338 @@
+"""What the model writes, and what the client gets: a line for each rule, in each family that it concerns."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.render.call_bodies import Call
+from gateway.render.pieces import Delta, Parsed
+from gateway.render.stream_parser import TokenParser
+from tests.render import families
+from tests.render.families import STOP, dsml, dsml_section, fenced, hermes, section, xml
+
+QWEN, XML = ["demo", "qwen3"], ["qwen3.5", "qwen3.6"]
+CHATML, DEEPSEEK = [*QWEN, *XML], ["deepseek-v3", "deepseek-r1"]
+TRIMMED = ["qwen3", *XML, *DEEPSEEK, "deepseek-v4"]
+ALL = ["demo", *TRIMMED]
+F = Call("f", '{"a": 1}')
+CALL = {
+    **dict.fromkeys(QWEN, hermes("f", '{"a": 1}')),
+    **dict.fromkeys(XML, xml("f", a="1")),
+    **dict.fromkeys(DEEPSEEK, section(fenced("f", '{"a": 1}'))),
+    "deepseek-v4": dsml_section(dsml("f", a='"false">1')),
+}
+"""The same call in each family."""
+BROKEN = {
+    **dict.fromkeys(QWEN, hermes("f", "null")),
+    **dict.fromkeys(XML, "<tool_call>\nnonsense\n</tool_call>"),
+    **dict.fromkeys(DEEPSEEK, fenced("f", "[1]")),
+    "deepseek-v4": dsml("f", a='"false">nonsense'),
+}
+HEADER = {**dict.fromkeys(CHATML, "<|im_start|>assistant\n"), **dict.fromkeys(ALL[4:], "<｜Assistant｜>")}
+
+
+def ids(name, text):
+    return families.small(name).encode(text, add_special_tokens=False)
+
+
+def parser(name, prompt="", **options):
+    return TokenParser(families.grammar(name), prompt_ids=ids(name, prompt), **options)
+
+
+def read(name, text, prompt="", **options):
+    reader = parser(name, prompt, **options)
+    reader.feed(ids(name, text))
+    return reader.finish()
+
+
+def said(content="", reasoning=None, *calls, broken=False):
+    return Parsed(content, reasoning, calls, ("malformed_tool_call",) if broken else ())
+
+
+def spelled(name, text):
+    """The ids of its letters, one by one."""
+    return [i for letter in text for i in ids(name, letter)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_thought_text_and_call_are_told_apart(name):
+    """The plain case, as the templates write it."""
+    text = f"<think>\nhm\n</think>\n\nok\n{CALL[name]}{STOP}"
+    assert read(name, text) == said("ok", "hm", F)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_first_stop_id_ends_the_answer(name):
+    """What was sampled behind it says nothing, in the same feed or a later one."""
+    reader = parser(name)
+    reader.feed(ids(name, f"ok{STOP}no<think>"))
+    reader.feed(ids(name, "more"))
+    assert reader.finish() == said("ok")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_thought_opens_only_at_the_start(name):
+    """Behind white space it does; behind a word the marker is text."""
+    assert read(name, " \n <think>hm</think>ok") == said("ok", "hm")
+    assert read(name, "a<think>hm</think>ok") == said("a<think>hm</think>ok")
+    assert read(name, "</think>ok") == said("</think>ok")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_later_markers_of_thoughts_are_text_and_one_in_a_thought_is_dropped(name):
+    """The first closing marker ends the thought for good."""
+    assert read(name, "<think>a<think>b</think>c<think>d</think>") == said("c<think>d</think>", "ab")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_thought_may_have_been_opened_by_the_prompt(name):
+    """Not one that is closed there, nor one before the last header, nor one that only a user wrote."""
+    header = HEADER[name]
+    assert read(name, "hm</think>ok", f"x{header}<think>\n") == said("ok", "hm")
+    assert read(name, "hm", f"{header}<think>\n") == said("", "hm")
+    for prompt in (f"{header}<think>\n\n</think>\n\n", f"<think>{header}", "<think>\n", f"<think>{header}a", ""):
+        assert read(name, "ok", prompt) == said("ok")
+
+
+def test_the_last_header_must_be_the_assistants():
+    """Else nobody knows who thinks."""
+    assert read("qwen3", "ok", "<|im_start|>user\n<think>") == said("ok")
+    assert read("qwen3", "ok", "<|im_start|>") == said("ok")
+
+
+def test_behind_tool_results_deepseek_thinks_without_a_header():
+    """As R1's prompts have it; a result that says so is no thought."""
+    results = "<｜Assistant｜>x<｜tool▁outputs▁begin｜><think><｜tool▁outputs▁end｜>"
+    assert read("deepseek-r1", "hm</think>ok", f"{results}<think>\n") == said("ok", "hm")
+    assert read("deepseek-v3", "ok", results) == said("ok")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_thought_that_never_closes_is_all_reasoning(name):
+    """Trimmed as a closed one."""
+    assert read(name, "<think>\nhm\n") == said("", "hm")
+    assert read(name, "<think>") == said("", "")
+
+
+@pytest.mark.parametrize("name", ["qwen3", *XML, "deepseek-v4"])
+def test_a_call_in_a_thought_that_never_closes_is_a_call(name):
+    """It ended the thought, and text goes on behind it; a broken one is content as everywhere."""
+    assert read(name, f"<think>hm\n{CALL[name]}\nok") == said("ok", "hm", F)
+    assert read(name, f"<think>hm{CALL[name]}<think>{CALL[name]}") == said("<think>", "hm", F, F)
+    cut = CALL[name].partition("</tool_call>")[0].partition("</｜DSML｜invoke>")[0].rstrip()
+    assert read(name, f"<think>hm{cut}") == said(cut.removeprefix("<｜DSML｜tool_calls>\n"), "hm", broken=True)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_call_in_a_thought_that_closes_is_a_draft(name):
+    """All of it is reasoning; markers that open thoughts are dropped from it as from any."""
+    call = CALL[name]
+    assert read(name, f"<think>a {call}<think> b</think>ok {call}") == said(
+        "ok" + " " * (name == "demo"), f"a {call} b", F
+    )
+
+
+@pytest.mark.parametrize("name", ["demo", *DEEPSEEK])
+def test_some_families_never_call_in_thoughts(name):
+    """There a call is reasoning even if the thought stays open."""
+    assert read(name, f"<think>a {CALL[name]}") == said("", f"a {CALL[name]}")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_text_before_between_and_after_calls_is_kept_in_order(name):
+    """A piece each, joined by a newline."""
+    call = CALL[name]
+    assert read(name, f"a\n{call}\nb\n{call}{call}\nc") == said("a\nb\nc", None, F, F, F)
+
+
+@pytest.mark.parametrize("name", TRIMMED)
+def test_white_space_around_pieces_is_the_templates(name):
+    """In front, behind, and around thoughts and calls, in whatever amount."""
+    text = f" \n<think>\n\n hm \n</think> \n\n a  b \n\n{CALL[name]} \n\t\u00a0c \n "
+    assert read(name, text) == said("a  b\nc", "hm", F)
+    assert read(name, " \n ") == said("")
+
+
+def test_the_demo_takes_off_what_its_template_writes_and_no_more():
+    """One newline around a call and inside a thought, two behind it."""
+    text = f" \n<think>\n\n hm \n\n</think>\n\n\n a \n\n{CALL['demo']}\n\nc \n"
+    assert read("demo", text) == said("\n a \n\n\nc \n", "\n hm \n", F)
+    assert read("demo", "<think></think>\na") == said("\na", "")
+    assert read("demo", f"<think></think>\n{CALL['demo']}") == said("", "", F)
+    assert read("demo", f"\n{CALL['demo']}") == said("", None, F)
+    assert read("demo", " \n ") == said(" \n ")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_broken_call_is_content_in_its_place_as_it_was_written(name):
+    """A piece of its own; the calls around it stay calls."""
+    good, bad = CALL[name], BROKEN[name]
+    assert read(name, f"a\n{good}\nb\n{bad}\nc\n{good}") == said(f"a\nb\n{bad}\nc", None, F, F, broken=True)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_call_that_is_cut_is_content(name):
+    """By the end of the answer or its stop id."""
+    cut = BROKEN[name][:-1]
+    for end in ("", STOP, f"{STOP}x"):
+        assert read(name, f"a\n{cut}{end}") == said(f"a\n{cut}", broken=True)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_call_that_was_not_closed_does_not_take_the_next_one_with_it(name):
+    """The last opening counts if the whole is no call."""
+    opener = BROKEN[name][:20]
+    call = {"deepseek-v4": dsml("f", a='"false">1'), **dict.fromkeys(DEEPSEEK, fenced("f", '{"a": 1}'))}.get(
+        name, CALL[name]
+    )
+    assert read(name, f"{opener}{call}") == said(opener.rstrip(), None, F, broken=True)
+    assert read(name, f"{opener}{BROKEN[name]}") == said(opener + BROKEN[name], broken=True)
+
+
+def test_a_call_may_speak_of_calls():
+    """An opening marker in its arguments, though a token, is text of theirs."""
+    assert read("qwen3", hermes("f", '{"a": "<tool_call>"}')) == said("", None, Call("f", '{"a": "<tool_call>"}'))
+    assert read("qwen3.5", xml("f", a="<tool_call>")) == said("", None, Call("f", '{"a": "<tool_call>"}'))
+    said_so = dsml_section(dsml("f", a='"true"><｜DSML｜invoke'))
+    assert read("deepseek-v4", said_so) == said("", None, Call("f", '{"a": "<｜DSML｜invoke"}'))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_closing_marker_without_a_call_is_text(name):
+    """So is the end of a section that was not begun."""
+    for marker in (
+        "</tool_call>",
+        "<｜tool▁call▁end｜>",
+        "<｜tool▁calls▁end｜>",
+        "</｜DSML｜invoke>",
+        "</｜DSML｜tool_calls>",
+    ):
+        assert read(name, f"a{marker}b") == said(f"a{marker}b")
+
+
+@pytest.mark.parametrize(
+    ("name", "opened", "call", "closed"),
+    [
+        *((name, "<｜tool▁calls▁begin｜>", fenced("f", '{"a": 1}'), "<｜tool▁calls▁end｜>") for name in DEEPSEEK),
+        ("deepseek-v4", "<｜DSML｜tool_calls>", dsml("f", a='"false">1'), "</｜DSML｜tool_calls>"),
+    ],
+)
+def test_sections_say_nothing_and_text_in_them_is_content(name, opened, call, closed):
+    """Calls count without one, too, and one may stay open or be opened twice."""
+    assert read(name, f"a {opened} b {call}\n{call} c {closed} d") == said("a\nb\nc\nd", None, F, F)
+    assert read(name, f"{call}") == read(name, f"{opened}{call}") == read(name, f"{opened}{opened}{call}{closed}")
+    assert read(name, f"{opened}\n{closed}") == said("")
+
+
+@pytest.mark.parametrize("name", CHATML)
+def test_markers_in_letters_are_letters(name):
+    """Unless the parser is told that an engine may spell them."""
+    text = f"<think>\nhm\n</think>\n\nok\n{CALL[name]}"
+    for is_spelled, expected in ((False, said(text)), (True, said("ok", "hm", F))):
+        reader = parser(name, spelled=is_spelled)
+        reader.feed(spelled(name, text))
+        assert reader.finish() == expected
+
+
+def test_tokens_still_count_where_markers_may_be_spelled():
+    """One answer may have both."""
+    reader = parser("qwen3", spelled=True)
+    reader.feed([*ids("qwen3", f"<think>a {CALL['qwen3']}"), *spelled("qwen3", "<think> b</think>")])
+    reader.feed(ids("qwen3", CALL["qwen3"]))
+    assert reader.finish() == said("", f"a {CALL['qwen3']} b", F)
+
+
+def test_markers_that_are_text_are_found_across_tokens():
+    """DeepSeek-V3 has no token for a thought, V4 none for a call."""
+    for name, text in (("deepseek-v3", "<think>hm</think>ok"), ("deepseek-v4", CALL["deepseek-v4"])):
+        tokens = spelled(name, text.replace("｜DSML｜", "\0"))
+        whole = [i for token in tokens for i in (ids(name, "｜DSML｜") if [token] == ids(name, "\0") else [token])]
+        reader = parser(name)
+        reader.feed(whole)
+        assert reader.finish() == read(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("qwen3", "ok", "ok"),
+        ("qwen3", "ok \n", "ok"),
+        ("qwen3", "ok \n<", "ok \n<"),
+        ("demo", "ok \n\n", "ok \n"),
+        ("demo", " \n", ""),
+        ("demo", " \n<thin", " \n<thin"),
+        ("deepseek-v3", " <", ""),
+        ("deepseek-v3", "<thin", ""),
+        ("deepseek-v3", "<thing", "<thing"),
+        ("deepseek-v3", "<<thin", "<<thin"),
+        ("deepseek-v3", "ok <think", "ok <think"),
+        ("deepseek-v4", "ok <", "ok"),
+        ("deepseek-v4", "ok <｜DSML｜", "ok"),
+        ("deepseek-v4", "ok <｜DSML｜para", "ok <｜DSML｜para"),
+        ("deepseek-v4", "ok </｜DSML｜inv", "ok </｜DSML｜inv"),
+        ("deepseek-v4", "<｜DSML｜tool_calls>a</｜DSML｜tool_cal", "a"),
+    ],
+)
+def test_text_that_may_become_a_marker_is_held_and_no_other(name, text, told):
+    """Only for markers that mean something at that place; white space that may be the template's waits as well."""
+    assert "".join(delta.content or "" for delta in parser(name).feed(ids(name, text))) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("qwen3", "<think>a", "a"),
+        ("qwen3", "<think>a <tool_call>", "a"),
+        ("qwen3", "<think>a <tool_call>b</think>", "a <tool_call>b"),
+        ("deepseek-v3", "<think>a </thin", "a"),
+        ("deepseek-v3", "<think>a </thing", "a </thing"),
+        ("deepseek-v4", "<think>a <｜DSML｜tool_calls>b", "a"),
+    ],
+)
+def test_reasoning_is_told_as_far_as_it_is_certain(name, text, told):
+    """What may turn out to be a call is held from its opening on."""
+    assert "".join(delta.reasoning_content or "" for delta in parser(name).feed(ids(name, text))) == told
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_call_is_told_whole_when_it_closes(name):
+    """In order with the text around it, a delta for each kind."""
+    reader = parser(name)
+    tokens = ids(name, f"a{CALL[name]}")
+    closing = next(n for n in range(len(tokens) + 1) if any(d.tool_calls for d in parser(name).feed(tokens[:n])))
+
+    assert reader.feed(tokens[: closing - 1]) == [Delta(content="a")]
+    assert reader.feed(tokens[closing - 1 : closing]) == [Delta(tool_calls=(F,))]
+    assert reader.feed(ids(name, f"b{CALL[name]}{CALL[name]}c")) == [
+        Delta(content="\nb"),
+        Delta(tool_calls=(F, F)),
+        Delta(content="\nc"),
+    ]
+
+
+def test_half_a_character_is_no_character_for_a_marker_either():
+    """It is broken text, so the marker behind it opens no thought."""
+    half = ids("qwen3", "é")[:1] if len(ids("qwen3", "é")) > 1 else [families.small("qwen3").get_vocab()["Ã"]]
+    reader = parser("qwen3")
+    reader.feed([*half, *ids("qwen3", "<think>a")])
+    assert reader.finish() == said("\ufffd<think>a")
+
+
+def test_the_types_of_parameters_come_from_the_tools():
+    """Without quotes only a schema tells text from numbers."""
+    properties = {"a": {"type": "string"}}
+    tools: list[dict[str, Any]] = [
+        {"type": "function", "function": {"name": "f", "parameters": {"properties": properties}}}
+    ]
+    assert read("qwen3.5", CALL["qwen3.5"], tools=tools) == said("", None, Call("f", '{"a": "1"}'))
+
+
+def test_arguments_that_nest_too_deeply_are_no_call():
+    """At a depth that does not hang on the stack on which they are read."""
+    deep = {
+        depth: hermes("f", json.dumps({"a": 0}).replace("0", "[" * depth + "]" * depth))
+        for depth in (100, 300, 100_000)
+    }
+    assert [bool(read("qwen3", text).tool_calls) for text in deep.values()] == [True, False, False]
+    assert read("qwen3", deep[300]).content == deep[300]
