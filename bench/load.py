@@ -39,8 +39,9 @@ from tests.edge.streams import Streamed, reading
 
 TURNS = 6
 _HANG_UPS = 0.2
+_USUAL_TOKENS = 60
 _MOMENTS_S = 1.25
-"""Clients hang up within so many times the length of a usual answer, so that some are a little late."""
+"""Clients hang up within so many times the length of a usual answer; those that are late have read it all."""
 _WATCH_INTERVAL_S = 0.05
 _SHARE = 0.9
 """Of the clients that must be streaming at any time; the others are between two turns."""
@@ -109,7 +110,7 @@ class Crowd:
         self._plan = plan
         self._figures = figures
         self._began_s = time.monotonic()
-        self._usual_s = 1.0
+        self._usual_s = _USUAL_TOKENS * plan.token_delay_s
         self.heard: dict[str, list[int]] = {}
         """The ids of every answer that was read to its end, by its turn."""
 
@@ -162,6 +163,10 @@ class Crowd:
                         pass
         except TimeoutError:
             self._figures.hung_up += 1
+            return None
+        except aiohttp.ClientError as error:
+            after_s = time.monotonic() - self._began_s
+            self._figures.faults.append(f"a client's connection failed {after_s:.1f} s after the beginning: {error!r}")
             return None
         self._usual_s += (time.monotonic() - started_s - self._usual_s) / 16
         return self._noted(streamed)

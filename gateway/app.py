@@ -32,6 +32,9 @@ log = structlog.get_logger()
 
 _FAREWELL_S = 3.0
 """When turns have ended: how long clients may take to read the last answers, or to send the rest of a request."""
+_BACKLOG = 4096
+"""Connections that may wait to be accepted: all agents of a run begin at once, and what is refused here tries again
+after a second at best."""
 
 
 def create_app(settings: Settings, renderer: Renderer | None = None, *, store: Store | None = None) -> web.Application:
@@ -104,7 +107,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
+        await web.TCPSite(runner, settings.host, settings.port, backlog=_BACKLOG).start()
         host, port = runner.addresses[0][:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await asyncio.Event().wait()
