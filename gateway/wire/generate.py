@@ -58,6 +58,7 @@ def encode_request(
     stop_ids: Sequence[int],
     structured_outputs: JsonObject | None = None,
     version: tuple[int, int] | None = None,
+    stream_interval_tokens: int = STREAM_INTERVAL_TOKENS,
 ) -> bytes:
     """The body of one call for one completion of the prompt `ids`, for an engine of this `version`.
 
@@ -75,7 +76,7 @@ def encode_request(
     sampling |= {"max_tokens": max_tokens, "logprobs": _width(request.top_logprobs)}
     if request.sampling.min_tokens:
         sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
-    sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
+    sampling |= {"skip_special_tokens": False, "stream_interval": stream_interval_tokens}
     if constrained:
         sampling["structured_outputs"] = structured_outputs
     if stop_ids and not request.sampling.ignore_eos:

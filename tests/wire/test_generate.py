@@ -132,6 +132,12 @@ def test_a_limit_is_also_the_most_that_must_be_sampled(least, sent):
     assert body["sampling_params"].get("min_tokens") == sent
 
 
+def test_the_engine_is_asked_for_events_of_a_size():
+    """What the operator says goes for every call."""
+    body = orjson.loads(encode_request([1], TurnRequest(()), max_tokens=4, stop_ids=[], stream_interval_tokens=3))
+    assert body["sampling_params"]["stream_interval"] == 3
+
+
 @pytest.mark.parametrize(("shown", "asked"), [(None, 1), (0, 1), (1, 2), (5, 6), (19, 20), (20, 20)])
 def test_the_engine_is_asked_for_one_alternative_more_than_the_client_sees(shown, asked):
     """It counts the sampled id as the first, and has no more than twenty."""
