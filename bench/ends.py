@@ -182,7 +182,7 @@ def _run(pipe: Connection, token_id: int) -> None:
 
 async def _serve(pipe: Connection, token_id: int) -> None:
     loop, ends = asyncio.get_running_loop(), Ends(token_id)
-    server = await loop.create_server(lambda: _Asked(ends), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: _Asked(ends), "127.0.0.1", 0, backlog=4096)
     pipe.send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     called = asyncio.Event()
     loop.add_reader(pipe.fileno(), called.set)
