@@ -60,9 +60,10 @@ test-clients: setup ## agents of real packages through the gateway (makes their 
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/clients
 
-bench: setup ## figures: what matching costs beside reading a body, what clients that fork hold, what streaming costs
+bench: setup ## figures: what matching costs beside reading a body, what clients that fork hold, what reading and streaming answers cost
 	$(BIN)/python -m bench.matching
 	$(BIN)/python -m bench.forks
+	$(BIN)/python -m bench.parsing
 	$(BIN)/python -m bench.streaming
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)

@@ -20,7 +20,7 @@ import structlog
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.turn import Prompt, Turn
-from gateway.core.types import Answer, Completion, FinishReason, Message, Origin, TurnRequest
+from gateway.core.types import Answer, Completion, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
@@ -28,6 +28,7 @@ from gateway.edge.session import Session, TurnCall
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
+from gateway.render.forcing import constraint, ends_in_thought
 from gateway.render.reading import Ending, Reading
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
@@ -67,6 +68,19 @@ class Deps:
         return await asyncio.get_running_loop().run_in_executor(self.render_thread, call)
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the answers of a call are sampled from."""
+
+    translator: Translator
+    pending: PendingTurn
+    prompt: Prompt
+    retention: str | None
+    """Which earlier reasoning the prompt holds."""
+    structured_outputs: JsonObject | None
+    """What binds the answers, in vLLM's words; ``None`` where nothing does."""
+
+
 @dataclass(slots=True)
 class Choice:
     """One of the answers that a call asks for, and how far it got."""
@@ -83,10 +97,6 @@ class Choice:
     whole: Completion | None = None
     ending: Ending | None = None
 
-    def evidence(self, start: int, end: int) -> Completion:
-        """The ids ``[start, end)`` of what was sampled so far."""
-        return self.collector.part(start, end)
-
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
     """Prepare, sample, record; returns the committed turns, one for each answer asked for.
@@ -95,29 +105,23 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         GatewayError: see the errors of each step, the first among several choices; the ledger is as it was,
             but for aborted turns.
     """
-    request = call.request
-    translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
-    window = session.terms.budget.window(max((await deps.backends.answering()).values()))
-    pending = session.ledger.prepare(request)
-    prompt = await deps.rendering(lambda: _prompt(translator, pending, window))
-    retention = _retention(translator, pending, prompt)
-    choices = await deps.rendering(lambda: _choices(call, translator, prompt))
+    plan = await _plan(call.request, session, deps)
+    choices = await deps.rendering(lambda: _choices(call, plan))
     if call.feed is not None:
-        call.feed.prompt_ids, call.feed.evidence = prompt.ids, [choice.evidence for choice in choices]
+        call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.collector.part for choice in choices]
     try:
-        await together(_sample(choice, call, prompt, translator, session, deps) for choice in choices)
+        await together(_sample(choice, call, plan, session, deps) for choice in choices)
         completions = await deps.rendering(lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
         nothing = Answer(Message("assistant"))
         partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]
-        aborted = [_sealed(choice, pending, prompt, ids, nothing, retention) for choice, ids in partials]
-        await _record_aborted(call, session, deps, pending, aborted)
+        aborted = [_sealed(choice, plan, ids, nothing) for choice, ids in partials]
+        await _record_aborted(call, session, deps, plan.pending, aborted)
         raise
     call.sealed = True
-    read = zip(choices, completions, strict=True)
-    turns = tuple(_sealed(choice, pending, prompt, *completed, retention) for choice, completed in read)
-    await _record(call, session, deps, pending, turns)
+    turns = tuple(_sealed(choice, plan, *read) for choice, read in zip(choices, completions, strict=True))
+    await _record(call, session, deps, plan.pending, turns)
     if call.feed is not None:
         for choice, turn in zip(choices, turns, strict=True):
             assert choice.ending is not None  # it was read
@@ -126,17 +130,21 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     return turns
 
 
-def _choices(call: TurnCall, translator: Translator, prompt: Prompt) -> list[Choice]:
-    """The choices of a call: alike but for their ids, and for the seed, which counts up from the one given."""
-    sampling = call.request.sampling
-    choices = []
-    for index, turn_id in enumerate(call.turn_ids):
-        seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
-        request_id = f"{call.request_id}-{index}" if index else call.request_id
-        request = replace(call.request, sampling=replace(sampling, seed=seed))
-        reading = Reading(translator, prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
-    return choices
+async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
+    translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
+    window = session.terms.budget.window(max((await deps.backends.answering()).values()))
+    pending = session.ledger.prepare(request)
+    return await deps.rendering(lambda: _rendered(translator, pending, window))
+
+
+def _rendered(translator: Translator, pending: PendingTurn, window: int) -> Plan:
+    request, tokenizer = pending.request, translator.tokenizer
+    if outgrows(request, window, tokenizer):
+        raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
+    prompt = build_prompt(translator, pending)
+    opens_thought = ends_in_thought(prompt.ids, tokenizer)
+    bound = constraint(request, translator.format_name, tokenizer, opens_thought=opens_thought)
+    return Plan(translator, pending, prompt, _retention(translator, pending, prompt), bound)
 
 
 def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
@@ -147,20 +155,25 @@ def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> 
     return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
 
 
-def _prompt(translator: Translator, pending: PendingTurn, window: int) -> Prompt:
-    if outgrows(pending.request, window, translator.tokenizer):
-        raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
-    return build_prompt(translator, pending)
+def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
+    """The choices of a call: alike but for their ids, and for the seed, which counts up from the one given."""
+    sampling = call.request.sampling
+    choices = []
+    for index, turn_id in enumerate(call.turn_ids):
+        seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
+        request_id = f"{call.request_id}-{index}" if index else call.request_id
+        request = replace(call.request, sampling=replace(sampling, seed=seed))
+        reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
+        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
+    return choices
 
 
-async def _sample(
-    choice: Choice, call: TurnCall, prompt: Prompt, translator: Translator, session: Session, deps: Deps
-) -> None:
+async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, deps: Deps) -> None:
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             choice.rank = rank
-            body = _body(choice.request, session, prompt, translator, rank, deps.stream_interval_tokens)
+            body = _body(choice.request, session, plan, rank, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
@@ -176,13 +189,18 @@ async def _sample(
         raise
 
 
-def _body(
-    request: TurnRequest, session: Session, prompt: Prompt, translator: Translator, rank: Rank, interval_tokens: int
-) -> bytes:
+def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank, deps: Deps) -> bytes:
     assert rank.engine.max_model_len is not None  # or it would not be leased
-    limit = session.limit(request, model_tokens=rank.engine.max_model_len, prompt_tokens=len(prompt.ids))
-    counts = {"max_tokens": limit, "stream_interval_tokens": interval_tokens}
-    return encode_request(prompt.ids, request, stop_ids=translator.stop_ids, **counts)
+    ids, model_tokens = plan.prompt.ids, rank.engine.max_model_len
+    return encode_request(
+        ids,
+        request,
+        max_tokens=session.limit(request, model_tokens=model_tokens, prompt_tokens=len(ids)),
+        stop_ids=plan.translator.stop_ids,
+        stream_interval_tokens=deps.stream_interval_tokens,
+        structured_outputs=plan.structured_outputs,
+        version=rank.engine.version,
+    )
 
 
 def _read(choice: Choice) -> tuple[Completion, Answer]:
@@ -196,12 +214,12 @@ def _read(choice: Choice) -> tuple[Completion, Answer]:
     return kept, ending.answer
 
 
-def _sealed(
-    choice: Choice, pending: PendingTurn, prompt: Prompt, completion: Completion, answer: Answer, retention: str | None
-) -> Turn:
+def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer) -> Turn:
     assert choice.rank is not None  # it has sampled there
-    origin = Origin(choice.rank.engine.url, choice.rank.number, retention)
-    return pending.seal(choice.turn_id, prompt, completion, answer, origin)
+    origin = Origin(choice.rank.engine.url, choice.rank.number, plan.retention)
+    if plan.structured_outputs is not None:
+        answer = replace(answer, flags=(*answer.flags, "constrained"))
+    return plan.pending.seal(choice.turn_id, plan.prompt, completion, answer, origin)
 
 
 async def _record_aborted(

@@ -113,11 +113,9 @@ class DemoRenderer:
         close = self._text("\n") if closed else [self._end, *self._text("\n")]
         return previous_prompt_ids + said + close + self._messages(new_messages) + self._opening
 
-    def stream_parser(
-        self, tools: MessageDicts | None, *, prompt_ids: Sequence[int] = (), spelled: bool = False
-    ) -> TokenParser:
-        """A reader of one completion; with `spelled`, markers count in letters too."""
-        return TokenParser(self._grammar, tools, prompt_ids=prompt_ids, spelled=spelled)
+    def stream_parser(self, tools: MessageDicts | None, *, prompt_ids: Sequence[int] = ()) -> TokenParser:
+        """A reader of one completion."""
+        return TokenParser(self._grammar, tools, prompt_ids=prompt_ids)
 
     def parse_response(self, token_ids: list[int]) -> Parsed:
         """The message that a completion says, up to its first stop id."""

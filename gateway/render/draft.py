@@ -4,13 +4,13 @@ A call reaches the client only with a name and a strict JSON object as arguments
 call is delivered as text, so that no answer is empty that was not sampled empty.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gateway.core.types import Answer, Delta, Flag, Message, ToolCall
 from gateway.errors import RendererError
 from gateway.render.protocol import ParsedCall, ParsedDelta, Tokenizer
+from gateway.render.strict_json import strict_object
 
 T = TypeVar("T")
 
@@ -90,17 +90,6 @@ def _call(found: ParsedCall, mint: Callable[[], str]) -> ToolCall | None:
     return ToolCall(
         id=mint(), name=name, arguments=arguments, own_id=own_id if own_id and isinstance(own_id, str) else None
     )
-
-
-def strict_object(arguments: object) -> str | None:
-    """JSON text of an arguments object; ``None`` if it is not one, holds NaN or infinities, or is not Unicode."""
-    try:
-        value = json.loads(arguments) if isinstance(arguments, str) else arguments
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return text if isinstance(value, dict) else None
 
 
 def guarded(call: Callable[..., T], *arguments: object, **options: object) -> T:

@@ -69,8 +69,6 @@ class Grammar:
         self.awaited = _awaited(form.ends_thought)
         self.lexicons = self._lexicons({text: mark for text, mark in marks.items() if text not in vocabulary})
         """Markers that are text, by where they are awaited."""
-        self.spelled = self._lexicons(marks)
-        """Those, and the tokens spelled in letters."""
         headers = [tokenizer.encode(header, add_special_tokens=False) for header in form.headers]
         self._headers = {header[0]: header for header in headers}
 

@@ -9,6 +9,12 @@ from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render.protocol import Renderer, Tokenizer
 
 
+def family_of(tokenizer: Tokenizer) -> str:
+    """The package's name for the family of `tokenizer.name_or_path`; ``default`` for a model it does not know."""
+    name: str = _package().base.MODEL_RENDERER_MAP.get(tokenizer.name_or_path, "default")
+    return name
+
+
 def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, template_kwargs: JsonObject) -> Renderer:
     """The renderer for `tokenizer.name_or_path`; the package's template fallback for a model it does not know.
 
@@ -18,7 +24,7 @@ def prime_renderer(tokenizer: Tokenizer, *, thinking_retention: str | None, temp
         BadRequest: the renderer does not take these template arguments.
     """
     package = _package()
-    name = package.base.MODEL_RENDERER_MAP.get(tokenizer.name_or_path, "default")
+    name = family_of(tokenizer)
     options = {} if thinking_retention is None or name == "default" else {"thinking_retention": thinking_retention}
     config = type(package.config_from_name(name))(**options)
     try:

@@ -49,7 +49,7 @@ class Reading:
         self._prompt_ids = prompt_ids
         self._request = request
         self._watch = StopWatch(translator.tokenizer, request.sampling, translator.stop_ids)
-        self._parser = translator.parser(prompt_ids, request.tools, spelled=False)
+        self._parser = translator.parser(prompt_ids, request.tools)
         self._draft = translator.draft(mint)
         self._shown: list[int] = []
         self._content: list[str] = []

@@ -8,6 +8,7 @@ that can never bridge would make every turn a segment of its own.
 import importlib
 import os
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
@@ -19,7 +20,10 @@ from gateway.core.types import JsonObject, Message
 from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render import demo, prime
 from gateway.render.call_ids import CallIds
+from gateway.render.formats import FORMATS
+from gateway.render.grammar import Grammar
 from gateway.render.protocol import Renderer, Tokenizer
+from gateway.render.stream_parser import TokenParser
 from gateway.render.token_text import token_texts
 from gateway.render.translator import Translator
 
@@ -35,11 +39,12 @@ class Renderers:
 
     def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
+        self._tokens = token_texts(tokenizer)  # at start: a large vocabulary takes a fifth of a second
         self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)).learn())
 
     def text_of(self, token_id: int) -> tuple[str, bytes]:
         """The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
-        return token_texts(self.tokenizer).of(token_id)
+        return self._tokens.of(token_id)
 
     def get(self, template_kwargs: JsonObject) -> Translator:
         """The renderer under these template arguments.
@@ -125,17 +130,23 @@ def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
 
 def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
-    return Translator(renderer, tokenizer, kept=getattr(renderer, "effective_thinking_retention", None))
+    kept, family = getattr(renderer, "effective_thinking_retention", None), prime.family_of(tokenizer)
+    if family not in FORMATS:
+        return Translator(renderer, tokenizer, kept=kept)
+    grammar = Grammar(FORMATS[family], tokenizer, renderer.get_stop_token_ids())
+    return Translator(renderer, tokenizer, kept=kept, stream_parser=partial(TokenParser, grammar), format_name=family)
 
 
 def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
     try:
-        renderer = demo.DemoRenderer(tokenizer, template_kwargs)
+        # A tokenizer of its own: how it treats control tokens in a text is a state, which others must not change
+        # while a stream is read on another thread.
+        renderer = demo.DemoRenderer(deepcopy(tokenizer), template_kwargs)
     except ValueError as error:
         if not template_kwargs:
             raise RendererError(str(error)) from None
         raise BadRequest(str(error), param="chat_template_kwargs") from None
-    return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION)
+    return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION, format_name="demo")
 
 
 def bridged_roles(renderers: Renderers) -> set[str]:

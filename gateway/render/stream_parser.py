@@ -32,20 +32,12 @@ MALFORMED = "malformed_tool_call"
 class TokenParser:
     """Fulfils `gateway.render.protocol.StreamParser`.
 
-    `tools` tell the types of parameters that are written without quotes. With `spelled`, markers that are tokens
-    count in letters too: an engine that a grammar constrains may write them so.
+    `tools` tell the types of parameters that are written without quotes.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        tools: MessageDicts | None = None,
-        *,
-        prompt_ids: Sequence[int] = (),
-        spelled: bool = False,
-    ) -> None:
+    def __init__(self, grammar: Grammar, tools: MessageDicts | None = None, *, prompt_ids: Sequence[int] = ()) -> None:
         self._grammar, self._tools = grammar, tools
-        self._lexicons = grammar.spelled if spelled else grammar.lexicons
+        self._lexicons = grammar.lexicons
         self._decoder = Decoder(grammar.tokenizer)
         self._is_over = False
         self._tail = ""

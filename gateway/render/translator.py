@@ -31,9 +31,12 @@ class Translator:
         *,
         kept: str | None = None,
         stream_parser: ParserMaker | None = None,
+        format_name: str | None = None,
     ) -> None:
         self.renderer = renderer
         self.tokenizer = tokenizer
+        self.format_name = format_name
+        """In which of our formats the model writes, ``None`` where that is not known."""
         self.thinking_retention = kept
         """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
         self.stop_ids = _ids(guarded(renderer.get_stop_token_ids))
@@ -41,7 +44,7 @@ class Translator:
         """What the template does with tool-call ids: taken as they are, until it was learnt."""
         self._parse_options = _taken(renderer.parse_response, "tools", "prompt_ids")
         self._stream_parser: ParserMaker | None = stream_parser or getattr(renderer, "stream_parser", None)
-        self._stream_options = _taken(self._stream_parser, "prompt_ids", "spelled") if self._stream_parser else set()
+        self._stream_options = _taken(self._stream_parser, "prompt_ids") if self._stream_parser else set()
 
     def learn(self) -> "Translator":
         """Find out what the template does with tool-call ids, and from now on give it what it demands."""
@@ -76,15 +79,12 @@ class Translator:
         """An answer to be made of what is parsed."""
         return Draft(self.tokenizer, self.stop_ids, mint)
 
-    def parser(self, prompt_ids: list[int], tools: Tools, *, spelled: bool) -> StreamParser | None:
-        """What reads one completion as it comes; ``None`` where it can only be parsed as a whole.
-
-        `spelled`: a grammar may have had the engine spell markers in letters.
-        """
+    def parser(self, prompt_ids: list[int], tools: Tools) -> StreamParser | None:
+        """What reads one completion as it comes; ``None`` where it can only be parsed as a whole."""
         if self._stream_parser is None:
             return None
-        options = {"prompt_ids": list(prompt_ids), "spelled": spelled}
-        return guarded(self._stream_parser, _tools(tools), **{name: options[name] for name in self._stream_options})
+        options = {"prompt_ids": list(prompt_ids)} if self._stream_options else {}
+        return guarded(self._stream_parser, _tools(tools), **options)
 
     def _dicts(self, messages: Messages) -> list[MessageDict]:
         shown = in_form if self.call_ids == "demanded" else str

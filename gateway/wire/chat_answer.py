@@ -36,7 +36,7 @@ def _choice(index: int, turn: Turn, request: TurnRequest, text_of: TextOf) -> di
     if turn.message.tool_calls:
         message["content"] = turn.message.content or None
         message["tool_calls"] = [encoded_call(call, call.arguments) for call in turn.message.tool_calls]
-    choice = {"index": index, "message": message, "finish_reason": finish_reason(turn)}
+    choice = {"index": index, "message": message, "logprobs": None, "finish_reason": finish_reason(turn)}
     return choice | evidence(turn.completion, request, text_of)
 
 

@@ -31,7 +31,8 @@ from gateway.core.types import (
     float32s,
     token_ids,
 )
-from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
+from gateway.errors import EngineProtocolError, EngineUnavailable
+from gateway.wire.engine_error import loaded, reported
 
 MISSING_LOGPROB = -9999.0
 _MAX_WIDTH = 20
@@ -43,7 +44,6 @@ STREAM_INTERVAL_TOKENS = 8
 
 DONE = b"[DONE]"
 """The payload that ends a stream."""
-_ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
 _CANNOT_CONSTRAIN = (
     "response_format, structured_outputs and a forced tool_choice need vLLM 0.32 or later, which applies them for "
     "certain; the version of this engine is {}: leave them out, or have the engine updated"
@@ -125,11 +125,11 @@ class Collector:
         if payload == DONE:
             self.done = True
             return ()
-        event = _loaded(payload)
+        event = loaded(payload)
         if not isinstance(event, dict):
             raise EngineProtocolError("the engine sent an event that is not a JSON object")
         if event.get("error") is not None:
-            raise _reported(event["error"], 500)
+            raise reported(event["error"], 500)
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) > 1:
             raise EngineProtocolError("the engine sent an event without its one choice")
@@ -270,48 +270,3 @@ def _alternative(sampled: int, item: object) -> tuple[int, float]:
 def _shown(value: object) -> str:
     """A value of the engine's, fit for a message."""
     return repr(value)[:42] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
-
-
-def decode_error(status: int, body: bytes) -> GatewayError:
-    """What an answer other than 200 means for the caller, and what to do about it."""
-    answer = _loaded(body)
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if status == 403 or (status in (404, 405) and not isinstance(error, dict)):
-        return EngineProtocolError(_ENABLE_SCALE_OUT)
-    if status == 401:
-        return EngineProtocolError("the engine wants an API key: start the gateway with --engine-key")
-    if status < 400:
-        return EngineProtocolError(f"the engine answered {status} where a stream was due")
-    return _reported(error, status)
-
-
-def _reported(error: object, status: int) -> GatewayError:
-    fields: Mapping[object, object] = error if isinstance(error, dict) else {"message": error}
-    code, message = fields.get("code"), fields.get("message")
-    status = code if isinstance(code, int) and 400 <= code < 600 else status
-    text = _cleaned(message) if isinstance(message, str) else "without saying why"
-    if "maximum model length" in text or "maximum context length" in text:
-        return errors.ContextLengthExceeded(text)
-    if status >= 500 or status in (401, 403):  # a key or a switch that is not the caller's to mend
-        return EngineUnavailable(f"the engine failed ({status}): {text}")
-    refused = errors.EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
-    refused.retryable = status in (408, 429)
-    return refused
-
-
-def _cleaned(text: str) -> str:
-    """An engine's message without what old versions put into it: the request's token ids and file paths."""
-    text = text[:4000]  # an echoed request can be long, and the patterns below are slow
-    if re.match(r"\d+ validation error", text):
-        complaints = [complaint for _, complaint in re.findall(r"'msg': (['\"])(.*?)\1, '", text)]
-        text = "; ".join(dict.fromkeys(complaints)) or "the request is not valid"
-    text = re.sub(r"\[(?:\s*-?\d+\s*,){2,}[^\]]*\]?", "[…]", text.partition("\n")[0])
-    return re.sub(r"(/[\w.-]+){2,}", "…", text)[:300]
-
-
-def _loaded(body: bytes) -> object:
-    """The JSON value of `body`; ``None`` if it is not JSON."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
