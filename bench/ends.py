@@ -95,6 +95,8 @@ class Ends:
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
+            if not (self.asked or self.reading):
+                raise ConnectionError("everybody has lost the connection")
             self.moved.clear()
             await self.moved.wait()
 
@@ -158,16 +160,13 @@ class RemoteEnds:
         self._pipe, there = get_context("spawn").Pipe()
         self._process = get_context("spawn").Process(target=_run, args=(there, token_id), daemon=True)
         self._process.start()
+        there.close()  # so that the end of either process is the end of the pipe
         self.url: str = self._pipe.recv()
 
     async def call(self, method: Callable[..., Awaitable[object]], *args: object) -> object:
         """One of the methods of `Ends`, there."""
         self._pipe.send((method.__name__, args))
-        answered = asyncio.Event()
-        asyncio.get_running_loop().add_reader(self._pipe.fileno(), answered.set)
-        await answered.wait()
-        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        return self._pipe.recv()
+        return cast("object", await asyncio.to_thread(self._pipe.recv))
 
     def end(self) -> None:
         """End that process."""
@@ -182,12 +181,8 @@ def _run(pipe: Connection, token_id: int) -> None:
 
 async def _serve(pipe: Connection, token_id: int) -> None:
     loop, ends = asyncio.get_running_loop(), Ends(token_id)
-    server = await loop.create_server(lambda: _Asked(ends), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: _Asked(ends), "127.0.0.1", 0, backlog=4096)
     pipe.send(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    called = asyncio.Event()
-    loop.add_reader(pipe.fileno(), called.set)
     while True:
-        await called.wait()
-        called.clear()
-        name, args = pipe.recv()
+        name, args = await asyncio.to_thread(pipe.recv)
         pipe.send(await getattr(ends, name)(*args))

@@ -32,7 +32,8 @@ STREAMS = (1, 32, 256, 1000)
 ENGINE_INTERVALS = (1, 8)
 FLUSH_MS = (0, None, 20, 50)
 """``None`` is adaptive."""
-TOKENS = 48
+ROUNDS = 2
+"""Each cost is the best of so many."""
 MOST_TIMES = 12.0
 
 
@@ -64,7 +65,7 @@ async def served(app: web.Application) -> AsyncIterator[int]:
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
@@ -78,12 +79,15 @@ def gateway(engine: str) -> tuple[web.Application, Streams]:
 
 
 async def cost(ends: RemoteEnds, count: int, interval: int) -> tuple[float, float]:
-    """CPU microseconds a token, and events a token, while `count` open streams get `TOKENS` tokens each."""
-    emission = Emission(TOKENS, interval, 0.02 if count <= 32 else 0.04)
-    started_s = time.process_time()
-    events = await ends.call(Ends.emit, emission)
-    assert isinstance(events, float)
-    return (time.process_time() - started_s) * 1e6 / (count * TOKENS), events
+    """CPU microseconds a token, and events a token, while `count` streams are open."""
+    emission = Emission(24 if count < 1000 else 16, interval, 0.02 if count <= 32 else 0.04)
+    costs = []
+    for _ in range(ROUNDS):
+        started_s = time.process_time()
+        events = await ends.call(Ends.emit, emission)
+        assert isinstance(events, float)
+        costs.append(((time.process_time() - started_s) * 1e6 / (count * emission.tokens), events))
+    return min(costs)
 
 
 async def measured(ends: RemoteEnds, floor: int, port: int, streams: Streams, count: int, interval: int) -> float:
