@@ -15,6 +15,7 @@ from gateway.errors import BadRequest, ConfigError
 from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
 from gateway.render.pieces import Parsed
+from gateway.render.protocol import Streaming, StreamParser
 from gateway.render.registry import load_tokenizer, resolve
 
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
@@ -253,7 +254,8 @@ def test_a_streamed_answer_is_the_parsed_one():
     """Id by id; a prompt of this renderer never opens a thought."""
     own = renderer(enable_thinking=False)
     completion = ids("\n hey \n<tool_call>nonsense</tool_call>\nbye\n<|im_end|>")
-    parser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
+    assert isinstance(renderer(), Streaming)
+    parser: StreamParser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
     deltas = [delta for token_id in completion for delta in parser.feed([token_id])]
 
     assert parser.finish() == own.parse_response(completion)

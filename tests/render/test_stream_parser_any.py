@@ -19,8 +19,9 @@ SMALL = [name for name in FORMATS if name != "qwen3"]
 class Writer:
     """What a model of one format may sample: ids, by a tokenizer and its grammar."""
 
-    def __init__(self, name, grammar, stop):
-        self.grammar, self.tokenizer = grammar, grammar.tokenizer
+    def __init__(self, name, tokenizer, stop):
+        self.tokenizer, self.stop_id = tokenizer, tokenizer.convert_tokens_to_ids(stop)
+        self.grammar = grammar = Grammar({"demo": DEMO, **FORMATS}[name], tokenizer, [self.stop_id])
         self.encode = lru_cache(None)(lambda text: self.tokenizer.encode(text, add_special_tokens=False))
         header = self.encode(grammar.form.headers[0])
         self.prompts = [[], header, header + self.encode("<think>\n"), header + self.encode("<think>\n\n</think>\n\n")]
@@ -33,6 +34,14 @@ class Writer:
     def torn(self, text, size):
         """A text in ids that the tokenizer would not choose: markers in it are spelled."""
         return [i for at in range(0, len(text), size) for i in self.encode(text[at : at + size])]
+
+    def words(self, completion):
+        """What it says before its stop id, without markers and white space."""
+        end = completion.index(self.stop_id) if self.stop_id in completion else len(completion)
+        text = self.tokenizer.decode(completion[:end])
+        for marker in (*self.grammar.form.tokens, *self.grammar.form.texts):
+            text = text.replace(marker, "")
+        return text.strip()
 
 
 def joined(deltas):
@@ -61,6 +70,7 @@ def streamed_is_whole(writer, completion, sizes, prompt, spelled):
     assert (message.reasoning_content or "").startswith(reasoning)
     assert list(message.tool_calls[: len(calls)]) == calls
     (message.content + (message.reasoning_content or "")).encode()
+    assert message.content or message.reasoning_content or message.tool_calls or not writer.words(completion)
 
 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=3)
@@ -70,15 +80,15 @@ flags = st.booleans()
 @cache
 def demo():
     tokenizer = load_tokenizer(str(FOLDER), MODEL_NAME)
-    return Writer("demo", Grammar(DEMO, tokenizer, tokenizer.encode("<|im_end|>")), "<|im_end|>")
+    return Writer("demo", tokenizer, "<|im_end|>")
 
 
 @pytest.fixture(scope="module")
 def qwen_writer(qwen):
-    return Writer("qwen3", Grammar(FORMATS["qwen3"], qwen, qwen.encode("<|im_end|>")), "<|im_end|>")
+    return Writer("qwen3", qwen, "<|im_end|>")
 
 
-small = cache(lambda name: Writer(name, families.grammar(name), families.STOP))
+small = cache(lambda name: Writer(name, families.small(name), families.STOP))
 
 
 @given(st.data(), sizes, st.integers(0, 3), flags)
