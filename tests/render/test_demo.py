@@ -262,18 +262,6 @@ def test_a_streamed_answer_is_the_parsed_one():
     assert "".join(delta.content or "" for delta in deltas) + "\n" == own.parse_response(completion).content
 
 
-def test_markers_in_letters_count_when_a_grammar_may_spell_them():
-    """Else they are letters."""
-    own = renderer()
-    completion = own._text('<tool_call>{"name": "f"}</tool_call>')
-    spelled, plain = own.stream_parser(None, spelled=True), own.stream_parser(None)
-    spelled.feed(completion)
-    plain.feed(completion)
-
-    assert spelled.finish().tool_calls == (Call("f", "{}"),)
-    assert plain.finish() == Parsed('<tool_call>{"name": "f"}</tool_call>', None, ())
-
-
 @pytest.mark.parametrize(("spec", "name"), [("auto", MODEL_NAME), ("auto", str(FOLDER)), ("demo", "any name")])
 def test_the_demos_renderer_is_found(spec, name):
     """By the model's name, by what the folder says of itself, or by its own; it keeps all reasoning."""

@@ -52,9 +52,9 @@ def joined(deltas):
     return content, "".join(d.reasoning_content or "" for d in deltas), [call for d in deltas for call in d.tool_calls]
 
 
-def streamed_is_whole(writer, completion, sizes, prompt, spelled):
-    whole = TokenParser(writer.grammar, prompt_ids=prompt, spelled=spelled)
-    pieces = TokenParser(writer.grammar, prompt_ids=prompt, spelled=spelled)
+def streamed_is_whole(writer, completion, sizes, prompt):
+    whole = TokenParser(writer.grammar, prompt_ids=prompt)
+    pieces = TokenParser(writer.grammar, prompt_ids=prompt)
     single = joined(whole.feed(completion))
     deltas, at, nth = [], 0, 0
     while at < len(completion):
@@ -74,7 +74,6 @@ def streamed_is_whole(writer, completion, sizes, prompt, spelled):
 
 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=3)
-flags = st.booleans()
 
 
 @cache
@@ -91,22 +90,22 @@ def qwen_writer(qwen):
 small = cache(lambda name: Writer(name, families.small(name), families.STOP))
 
 
-@given(st.data(), sizes, st.integers(0, 3), flags)
-def test_the_demo_streams_the_message_that_it_gives_at_once(data, sizes, prompt, spelled):
+@given(st.data(), sizes, st.integers(0, 3))
+def test_the_demo_streams_the_message_that_it_gives_at_once(data, sizes, prompt):
     """Its own tokenizer; text to the last space."""
     writer = demo()
-    streamed_is_whole(writer, data.draw(writer.completions), sizes, writer.prompts[prompt], spelled)
+    streamed_is_whole(writer, data.draw(writer.completions), sizes, writer.prompts[prompt])
 
 
-@given(st.data(), sizes, st.integers(0, 3), flags)
-def test_qwen3_streams_the_message_that_it_gives_at_once(qwen_writer, data, sizes, prompt, spelled):
+@given(st.data(), sizes, st.integers(0, 3))
+def test_qwen3_streams_the_message_that_it_gives_at_once(qwen_writer, data, sizes, prompt):
     """The real tokenizer of 150,000 tokens."""
     completion = data.draw(qwen_writer.completions)
-    streamed_is_whole(qwen_writer, completion, sizes, qwen_writer.prompts[prompt], spelled)
+    streamed_is_whole(qwen_writer, completion, sizes, qwen_writer.prompts[prompt])
 
 
-@given(st.sampled_from(SMALL), st.data(), sizes, st.integers(0, 3), flags)
-def test_every_family_streams_the_message_that_it_gives_at_once(name, data, sizes, prompt, spelled):
+@given(st.sampled_from(SMALL), st.data(), sizes, st.integers(0, 3))
+def test_every_family_streams_the_message_that_it_gives_at_once(name, data, sizes, prompt):
     """Markers that are tokens, and markers that are text over several of them."""
     writer = small(name)
-    streamed_is_whole(writer, data.draw(writer.completions), sizes, writer.prompts[prompt], spelled)
+    streamed_is_whole(writer, data.draw(writer.completions), sizes, writer.prompts[prompt])
