@@ -83,6 +83,9 @@ class StopWatch:
         """The stop, once it is found; ids behind it are ignored."""
         self._tokenizer = tokenizer
         self._stops = [_Stop(text) for text in sampling.stop]
+        self._firsts = {text[0] for text in sampling.stop}
+        self._reached_chars = 0
+        """The longest end of the text that is a beginning of a stop."""
         self._shows_stop = bool(sampling.include_stop_str_in_output)
         self._min_tokens = sampling.min_tokens or 0
         self._stop_ids = frozenset(stop_ids)
@@ -105,16 +108,18 @@ class StopWatch:
         ids = [*self._last, *ids]
         self._last = [ids.pop()] if ids and ids[-1] in self._stop_ids else []
         shown: list[int] = []
-        for at in range(0, len(ids), _BLOCK):
-            block = ids[at : at + _BLOCK]
-            if self.stop is None and len(block) > 1 and self._is_far_from_stops(self._decoder, block):
+        at, size = 0, _BLOCK
+        while at < len(ids) and self.stop is None:
+            block = ids[at : at + size]
+            if len(block) == 1:
+                self._ids += block
+                shown += self._take(self._decoder.step(block[0]))
+            elif self._is_far_from_stops(self._decoder, block):
                 shown += block
+            else:
+                size = len(block) // 2
                 continue
-            for token_id in block:
-                if self.stop:
-                    return shown
-                self._ids.append(token_id)
-                shown += self._take(self._decoder.step(token_id))
+            at, size = at + len(block), min(2 * size, _BLOCK)
         return shown
 
     def finish(self) -> list[int]:
@@ -129,7 +134,7 @@ class StopWatch:
 
     def _is_far_from_stops(self, decoder: Decoder, block: list[int]) -> bool:
         """Whether no stop string ends in `block`, or may yet end behind it; then it is taken."""
-        if self._ids or decoder.holds_back or any(stop.reached_chars for stop in self._stops):
+        if self._ids or self._reached_chars or decoder.holds_back:
             return False
         ahead = decoder.copy()
         text = ahead.feed(block)
@@ -149,8 +154,8 @@ class StopWatch:
             shown += self._read(one.text, torn=one.torn)
             if self.stop:
                 break
-            held = 0 if self._shows_stop else max(stop.reached_chars for stop in self._stops)
-            count, end = self._whole_until(self._start + len(self._text) - held)
+            held_chars = 0 if self._shows_stop else self._reached_chars
+            count, end = self._whole_until(self._start + len(self._text) - held_chars)
             shown += self._release(count, end)
         return shown
 
@@ -158,11 +163,14 @@ class StopWatch:
         """Take the text of the last id; what is to be shown, if it completes a stop."""
         start = self._start + len(self._text)
         self._text += text
+        if not self._reached_chars and self._firsts.isdisjoint(text):
+            return []
         for nth, character in enumerate(text, 1):
             completed = [stop.text for stop in self._stops if stop.feed(character)]
             if completed and self._seen > self._min_tokens:
                 self.stop = StopMatch(self._seen, cut=torn or nth < len(text))
                 return self._shown_until(start + nth - (0 if self._shows_stop else len(completed[0])))
+        self._reached_chars = max(stop.reached_chars for stop in self._stops)
         return []
 
     def _shown_until(self, limit: int) -> list[int]:
