@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak bench test test-clients test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test test-clients test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -46,20 +46,25 @@ test: setup ## the tests; each file of core/ and wire/ wholly covered by its own
 	$(BIN)/python -m tests.own_tests
 	$(BIN)/pytest --numprocesses 2
 
-check-deep: setup ## the property tests of core/ and wire/ at 5,000 examples each, one room a core
+check-deep: setup ## the property tests of core/, and of wire/ and the stream parser, at 5,000 examples each, one line a core
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \
-	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire; wire=$$?; wait $$core && exit $$wire
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire tests/render/test_stream_parser_any.py; wire=$$?; wait $$core && exit $$wire
 
 soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
 	$(BIN)/python -m bench.soak --turns 100000
+
+load: setup ## 500 streams at once for a minute, a fifth hung up on: nothing is left over, nothing recorded is untrue
+	$(BIN)/python -m bench.load
 
 test-clients: setup ## agents of real packages through the gateway (makes their environment on first use)
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/clients
 
-bench: setup ## figures: what matching costs beside reading a body, what clients that fork every turn hold
+bench: setup ## figures: what matching costs beside reading a body, what clients that fork hold, what reading and streaming answers cost
 	$(BIN)/python -m bench.matching
 	$(BIN)/python -m bench.forks
+	$(BIN)/python -m bench.parsing
+	$(BIN)/python -m bench.streaming
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm

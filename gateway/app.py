@@ -32,6 +32,9 @@ log = structlog.get_logger()
 
 _FAREWELL_S = 3.0
 """When turns have ended: how long clients may take to read the last answers, or to send the rest of a request."""
+_BACKLOG = 4096
+"""Connections that may wait to be accepted: all agents of a run begin at once, and what is refused here tries again
+after a second at best."""
 
 
 def create_app(settings: Settings, renderer: Renderer | None = None, *, store: Store | None = None) -> web.Application:
@@ -55,7 +58,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     metrics = Metrics()
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
-    deps = Deps(renderers, Backends(engines, metrics), store or MemoryStore(), metrics)
+    backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
+    deps = Deps(renderers, backends, store or MemoryStore(), metrics, stream_interval_tokens=interval_tokens)
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
     sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
@@ -103,7 +107,7 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL_S)
     await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
+        await web.TCPSite(runner, settings.host, settings.port, backlog=_BACKLOG).start()
         host, port = runner.addresses[0][:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await asyncio.Event().wait()

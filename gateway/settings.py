@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, StringConstraints, ValidationError, field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.errors import ConfigError
+from gateway.wire.generate import STREAM_INTERVAL_TOKENS
 from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
@@ -105,7 +106,7 @@ class Settings(BaseSettings):
     flush_interval_ms: float | None = Field(default=None, ge=0, le=10_000)
     """How long a stream gathers what is said before it sends it on; by default not at all while few streams are
     open, and up to 50 ms while many are."""
-    stream_interval_tokens: int = Field(default=8, ge=1, le=1024)
+    stream_interval_tokens: int = Field(default=STREAM_INTERVAL_TOKENS, ge=1, le=1024)
     """How many ids the engine puts into one event, where it can (vLLM 0.27 and later)."""
     stream_buffer_bytes: int = Field(default=256 * 1024, ge=192 * 1024)
     """What may wait for a client that reads its stream slowly; beyond it the engine waits too."""

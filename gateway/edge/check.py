@@ -19,6 +19,7 @@ from gateway.core.types import Message, TurnRequest
 from gateway.errors import ConfigError, GatewayError
 from gateway.render import registry
 from gateway.wire import generate
+from gateway.wire.engine_error import decode_error
 from gateway.wire.sse import SSEDecoder
 
 Status = Literal["ok", "warn", "fail"]
@@ -198,7 +199,7 @@ class _Probe:
         """Whether one token can be sampled as a turn would; evidence is looked at, too."""
         async with self._generate() as response:
             if response.status != 200:
-                error = generate.decode_error(response.status, await response.read())
+                error = decode_error(response.status, await response.read())
                 remedies = {401: _SET_KEY, 403: _SCALE_OUT, 404: _SCALE_OUT, 405: _SCALE_OUT}
                 remedy = remedies.get(response.status, "see the engine's log")
                 self.add("scale-out", "fail", f"/inference/v1/generate: {error.message}", remedy)

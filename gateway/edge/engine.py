@@ -12,6 +12,7 @@ import orjson
 
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire import generate
+from gateway.wire.engine_error import decode_error
 from gateway.wire.sse import SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
@@ -63,7 +64,7 @@ class Engine:
         try:
             status, body = await self.get("/v1/models", limit_s=_REFRESH_S)
             if status != 200:
-                raise generate.decode_error(status, body)
+                raise decode_error(status, body)
             lengths = [model.get("max_model_len") for model in orjson.loads(body)["data"]]
             shortest = min(length for length in lengths if type(length) is int and length > 0)
             self.version = await self._ask_version()
@@ -95,7 +96,7 @@ class Engine:
         headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
         async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
             if response.status != 200:
-                raise generate.decode_error(response.status, await response.read())
+                raise decode_error(response.status, await response.read())
             if response.content_type != "text/event-stream":
                 raise EngineProtocolError(f"the engine answered a stream with {response.content_type}")
             decoder = SSEDecoder()

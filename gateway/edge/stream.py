@@ -139,6 +139,7 @@ class Stream:
     async def _sent(self, sending: Awaitable[object]) -> None:
         """Wait for something to be sent, for as long as the client takes some of it now and then."""
         loop, unsent_bytes = asyncio.get_running_loop(), sys.maxsize
+        next_look: asyncio.Handle
 
         def look() -> None:
             nonlocal unsent_bytes, next_look
@@ -148,7 +149,7 @@ class Stream:
             else:
                 limit.reschedule(loop.time())
 
-        next_look: asyncio.Handle = loop.call_soon(look)  # that is when it is written, and waits
+        next_look = loop.call_soon(look)  # that is when it is written, and waits
         try:
             async with asyncio.timeout(None) as limit:
                 await sending

@@ -34,7 +34,7 @@ from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
 from gateway.wire.export import turn_object
-from gateway.wire.generate import Collector, encode_request
+from gateway.wire.generate import STREAM_INTERVAL_TOKENS, Collector, encode_request
 from gateway.wire.pieces import TextOf, pieces
 
 T = TypeVar("T")
@@ -55,6 +55,8 @@ class Deps:
     render_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "render"))
     """All tokenizing happens here, one at a time: it holds the event loop up for a third of a second at 128k
     tokens, and fast tokenizers keep state between threads."""
+    stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
+    """How many ids the engine is asked to put into one event."""
 
     @property
     def text_of(self) -> TextOf:
@@ -171,7 +173,7 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
             choice.rank = rank
-            body = _body(choice.request, session, plan, rank)
+            body = _body(choice.request, session, plan, rank, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
@@ -187,7 +189,7 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
         raise
 
 
-def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> bytes:
+def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank, deps: Deps) -> bytes:
     assert rank.engine.max_model_len is not None  # or it would not be leased
     ids, model_tokens = plan.prompt.ids, rank.engine.max_model_len
     return encode_request(
@@ -195,6 +197,7 @@ def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> byt
         request,
         max_tokens=session.limit(request, model_tokens=model_tokens, prompt_tokens=len(ids)),
         stop_ids=plan.translator.stop_ids,
+        stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
         version=rank.engine.version,
     )
@@ -214,6 +217,8 @@ def _read(choice: Choice) -> tuple[Completion, Answer]:
 def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer) -> Turn:
     assert choice.rank is not None  # it has sampled there
     origin = Origin(choice.rank.engine.url, choice.rank.number, plan.retention)
+    if plan.structured_outputs is not None:
+        answer = replace(answer, flags=(*answer.flags, "constrained"))
     return plan.pending.seal(choice.turn_id, plan.prompt, completion, answer, origin)
 
 

@@ -66,6 +66,8 @@ _SECTIONS = {
 }
 _DSML = {
     "<｜DSML｜tool_calls>": Mark.SECTION,
+    "<｜DSML｜toolcalls>": Mark.SECTION,  # this and the next are slips of the model that vLLM reads, too
+    "<｜DSML｜tool>": Mark.SECTION,
     "</｜DSML｜tool_calls>": Mark.SECTION_END,
     "<｜DSML｜invoke": Mark.CALL,
     "</｜DSML｜invoke>": Mark.CALL_END,

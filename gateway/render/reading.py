@@ -80,8 +80,6 @@ class Reading:
         stop = self._watch.stop
         if stop is not None and stop.cut:
             self._draft.flags.append("stop_cut")
-        if self._request.constraint is not None or self._request.forced_tools:
-            self._draft.flags.append("constrained")
         return Ending(self._draft.answer, rest, stop.kept if stop else None)
 
     def _read(self, shown: Sequence[int]) -> list[Delta]:

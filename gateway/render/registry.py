@@ -39,11 +39,12 @@ class Renderers:
 
     def __init__(self, tokenizer: Tokenizer, make: Maker) -> None:
         self.tokenizer = tokenizer
+        self._tokens = token_texts(tokenizer)  # at start: a large vocabulary takes a fifth of a second
         self._get = lru_cache(_CACHED_RENDERERS)(lambda text: make(orjson.loads(text)).learn())
 
     def text_of(self, token_id: int) -> tuple[str, bytes]:
         """The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
-        return token_texts(self.tokenizer).of(token_id)
+        return self._tokens.of(token_id)
 
     def get(self, template_kwargs: JsonObject) -> Translator:
         """The renderer under these template arguments.

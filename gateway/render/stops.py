@@ -26,16 +26,6 @@ class StopMatch:
     """Whether the last kept id says more than the stop: text that the model sampled and nobody will see."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundStop:
-    """A `StopMatch` in a completion that was there as a whole."""
-
-    kept: int
-    cut: bool
-    shown: list[int]
-    """Ids of the text before the cut: sampled ids as far as they go, the rest of a cut token encoded anew."""
-
-
 class _Stop:
     """One stop string, and how much of its beginning the text ends with."""
 
@@ -117,7 +107,7 @@ class StopWatch:
             elif self._is_far_from_stops(self._decoder, block):
                 shown += block
             else:
-                size //= 2
+                size = len(block) // 2
                 continue
             at, size = at + len(block), min(2 * size, _BLOCK)
         return shown
@@ -198,10 +188,3 @@ class StopWatch:
             elif self._text[end - self._start] == TORN:  # bytes that are no character, so none is torn
                 count, at = nth, end + 1
         return count, at
-
-
-def find_stop(tokenizer: Tokenizer, ids: list[int], sampling: Sampling) -> FoundStop | None:
-    """The first stop string of `sampling` in the text of `ids`, as a `StopWatch` finds it; ``None`` without one."""
-    watch = StopWatch(tokenizer, sampling, ())
-    shown = watch.feed(ids) + watch.finish()
-    return FoundStop(watch.stop.kept, watch.stop.cut, shown) if watch.stop else None

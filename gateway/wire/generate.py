@@ -31,7 +31,8 @@ from gateway.core.types import (
     float32s,
     token_ids,
 )
-from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
+from gateway.errors import EngineProtocolError, EngineUnavailable
+from gateway.wire.engine_error import loaded, reported
 
 MISSING_LOGPROB = -9999.0
 _MAX_WIDTH = 20
@@ -39,11 +40,10 @@ _MAX_WIDTH = 20
 CONSTRAINING_VERSION = (0, 32)
 """The release that first had `reasoning_ended`; those before may ignore a grammar, and do not say so."""
 STREAM_INTERVAL_TOKENS = 8
-"""Ids per event, where the engine can (0.27 and later): an event costs far more than an id."""
+"""Ids per event, where the engine can (0.27 and later): reading one costs as much as a dozen ids (bench/streaming)."""
 
 DONE = b"[DONE]"
 """The payload that ends a stream."""
-_ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
 _CANNOT_CONSTRAIN = (
     "response_format, structured_outputs and a forced tool_choice need vLLM 0.32 or later, which applies them for "
     "certain; the version of this engine is {}: leave them out, or have the engine updated"
@@ -58,6 +58,7 @@ def encode_request(
     stop_ids: Sequence[int],
     structured_outputs: JsonObject | None = None,
     version: tuple[int, int] | None = None,
+    stream_interval_tokens: int = STREAM_INTERVAL_TOKENS,
 ) -> bytes:
     """The body of one call for one completion of the prompt `ids`, for an engine of this `version`.
 
@@ -75,7 +76,7 @@ def encode_request(
     sampling |= {"max_tokens": max_tokens, "logprobs": _width(request.top_logprobs)}
     if request.sampling.min_tokens:
         sampling["min_tokens"] = min(request.sampling.min_tokens, max_tokens)  # or the engine refuses both
-    sampling |= {"skip_special_tokens": False, "stream_interval": STREAM_INTERVAL_TOKENS}
+    sampling |= {"skip_special_tokens": False, "stream_interval": stream_interval_tokens}
     if constrained:
         sampling["structured_outputs"] = structured_outputs
     if stop_ids and not request.sampling.ignore_eos:
@@ -124,11 +125,11 @@ class Collector:
         if payload == DONE:
             self.done = True
             return ()
-        event = _loaded(payload)
+        event = loaded(payload)
         if not isinstance(event, dict):
             raise EngineProtocolError("the engine sent an event that is not a JSON object")
         if event.get("error") is not None:
-            raise _reported(event["error"], 500)
+            raise reported(event["error"], 500)
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) > 1:
             raise EngineProtocolError("the engine sent an event without its one choice")
@@ -269,48 +270,3 @@ def _alternative(sampled: int, item: object) -> tuple[int, float]:
 def _shown(value: object) -> str:
     """A value of the engine's, fit for a message."""
     return repr(value)[:42] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
-
-
-def decode_error(status: int, body: bytes) -> GatewayError:
-    """What an answer other than 200 means for the caller, and what to do about it."""
-    answer = _loaded(body)
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if status == 403 or (status in (404, 405) and not isinstance(error, dict)):
-        return EngineProtocolError(_ENABLE_SCALE_OUT)
-    if status == 401:
-        return EngineProtocolError("the engine wants an API key: start the gateway with --engine-key")
-    if status < 400:
-        return EngineProtocolError(f"the engine answered {status} where a stream was due")
-    return _reported(error, status)
-
-
-def _reported(error: object, status: int) -> GatewayError:
-    fields: Mapping[object, object] = error if isinstance(error, dict) else {"message": error}
-    code, message = fields.get("code"), fields.get("message")
-    status = code if isinstance(code, int) and 400 <= code < 600 else status
-    text = _cleaned(message) if isinstance(message, str) else "without saying why"
-    if "maximum model length" in text or "maximum context length" in text:
-        return errors.ContextLengthExceeded(text)
-    if status >= 500 or status in (401, 403):  # a key or a switch that is not the caller's to mend
-        return EngineUnavailable(f"the engine failed ({status}): {text}")
-    refused = errors.EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
-    refused.retryable = status in (408, 429)
-    return refused
-
-
-def _cleaned(text: str) -> str:
-    """An engine's message without what old versions put into it: the request's token ids and file paths."""
-    text = text[:4000]  # an echoed request can be long, and the patterns below are slow
-    if re.match(r"\d+ validation error", text):
-        complaints = [complaint for _, complaint in re.findall(r"'msg': (['\"])(.*?)\1, '", text)]
-        text = "; ".join(dict.fromkeys(complaints)) or "the request is not valid"
-    text = re.sub(r"\[(?:\s*-?\d+\s*,){2,}[^\]]*\]?", "[…]", text.partition("\n")[0])
-    return re.sub(r"(/[\w.-]+){2,}", "…", text)[:300]
-
-
-def _loaded(body: bytes) -> object:
-    """The JSON value of `body`; ``None`` if it is not JSON."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None

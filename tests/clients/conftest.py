@@ -1,30 +1,31 @@
 """A gateway and a scripted engine here, and an agent of a real package in its own interpreter."""
 
 import asyncio
-import json
-import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from gateway.app import create_app
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.settings import Settings
-from gateway.sim import JOURNAL, create_sim
+from gateway.sim import FAULTS, JOURNAL, create_sim
+from gateway.sim.faults import Fault
 from gateway.sim.journal import Entry
 from gateway.sim.keys import ENGINE
 from gateway.sim.vocabulary import Vocabulary
+from tests.clients.child import Child
 from tests.clients.script import ScriptedPolicy
 
 HERE = Path(__file__).parent
 SPLIT_RATE = 0.3
-LIMIT_S = 60.0
+FAULTY_TOKEN_DELAY_S = 0.02
+"""Between the tokens of an answer that will break off, so that what comes before is on its way by then."""
 
 Json = dict[str, Any]
 
@@ -33,10 +34,12 @@ Json = dict[str, Any]
 class Played:
     """What became of one agent's session."""
 
-    answers: list[str]
+    answers: list[Any]
     """What the agent's user saw."""
     turns: list[Json]
     rows: list[Json]
+    content_types: list[str]
+    """Of what the gateway answered it, call by call."""
     journal: list[Entry]
     """The engine's, call by call."""
 
@@ -46,8 +49,12 @@ class Played:
         return [[*cast("list[int]", entry.token_ids), *entry.emitted] for entry in self.journal]
 
 
-Play = Callable[[str, Sequence[str]], Played]
-"""What the fixture `play` gives: runs an agent, by the name of its file, against the answers."""
+class Play(Protocol):
+    """What the fixture `play` gives."""
+
+    def __call__(self, agent: str, answers: Sequence[str], *options: str, faults: Sequence[Fault] = ()) -> Played:
+        """Run an agent, by the name of its file, against the answers, the first of which have these faults."""
+        ...
 
 
 @pytest.fixture(scope="session")
@@ -61,22 +68,31 @@ def interpreter() -> Path:
 def play(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Play:
     """Run an agent to its end."""
 
-    def run(agent: str, answers: Sequence[str]) -> Played:
-        return asyncio.run(_play(interpreter, agent, answers, tmp_path_factory.mktemp(agent)))
+    def run(agent: str, answers: Sequence[str], *options: str, faults: Sequence[Fault] = ()) -> Played:
+        home = tmp_path_factory.mktemp(agent)
+        return asyncio.run(_play(Child(interpreter, agent, options, home), answers, faults))
 
     return run
 
 
-async def _play(interpreter: Path, agent: str, answers: Sequence[str], home: Path) -> Played:
-    sim = create_sim(model=MODEL_NAME, tokenizer=FOLDER)
+async def _play(child: Child, answers: Sequence[str], faults: Sequence[Fault]) -> Played:
+    sim = create_sim(model=MODEL_NAME, tokenizer=FOLDER, token_delay_s=FAULTY_TOKEN_DELAY_S if faults else 0.0)
+    sim[FAULTS].extend(faults)
     policy = ScriptedPolicy(Vocabulary(FOLDER), SPLIT_RATE, answers=iter(answers))
     sim[ENGINE] = replace(sim[ENGINE], policy=policy)
     async with TestServer(sim) as engine:
         app = create_app(Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),)))
+        answered: list[str] = []
+
+        async def note(_: web.Request, response: web.StreamResponse) -> None:
+            answered.append(response.content_type)
+
+        app.on_response_prepare.append(note)
         async with TestServer(app) as gateway, ClientSession(gateway.make_url("/")) as http:
-            said = await _run(interpreter, agent, str(gateway.make_url(f"/sessions/{agent}/v1")), home)
-            turns, rows = [await _listed(http, f"sessions/{agent}/{what}") for what in ("turns", "trajectories")]
-    return Played(said, turns, rows, list(sim[JOURNAL].entries))
+            said = await child.run(str(gateway.make_url(f"/sessions/{child.agent}/v1")))
+            content_types = list(answered)
+            turns, rows = [await _listed(http, f"sessions/{child.agent}/{what}") for what in ("turns", "trajectories")]
+    return Played(said, turns, rows, content_types, list(sim[JOURNAL].entries))
 
 
 async def _listed(http: ClientSession, path: str) -> list[Json]:
@@ -85,31 +101,3 @@ async def _listed(http: ClientSession, path: str) -> list[Json]:
         page = await response.json() if response.status != 404 else {"data": [], "next": None}
     assert page["next"] is None
     return cast("list[Json]", page["data"])
-
-
-async def _run(interpreter: Path, agent: str, url: str, home: Path) -> list[str]:
-    """The answers that an agent reports, run at home in a scratch folder, from which it reaches this machine only."""
-    (home / "sitecustomize.py").write_text((HERE.parent / "loopback.py").read_text())
-    child = await asyncio.create_subprocess_exec(
-        *(interpreter, "-m", f"tests.clients.agents.{agent}", url),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=home,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "PYTHONPATH": os.pathsep.join([str(home), str(HERE.parents[1])]),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "LANG": "C.UTF-8",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "true",
-            "MSWEA_SILENT_STARTUP": "1",
-        },
-    )
-    try:
-        out, err = await asyncio.wait_for(child.communicate(), LIMIT_S)
-    finally:
-        if child.returncode is None:
-            child.kill()
-    assert child.returncode == 0, err.decode()[-5000:]
-    answers: list[str] = json.loads(out.splitlines()[-1])
-    return answers

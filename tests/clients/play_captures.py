@@ -2,8 +2,8 @@
 
 Each ``.json`` file of the folder is a list of ``{"path", "body", "server_sent"}``: what a client sent to a server of
 chat completions, and what that answered. Here a simulated engine samples the same answers, and the client's next
-request holds ours, rewritten as the client had rewritten the captured ones. Streamed requests are played without
-``stream``. The exit status is 1 when a request that continues an earlier one was not bridged.
+request holds ours, rewritten as the client had rewritten the captured ones. What was streamed then is streamed
+here. The exit status is 1 when a request that continues an earlier one was not bridged.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 import structlog
-from aiohttp import ClientSession
+from aiohttp import ClientResponse, ClientSession
 from aiohttp.test_utils import TestServer
 
 from gateway.app import create_app
@@ -27,6 +27,7 @@ from gateway.sim import create_sim
 from gateway.sim.vocabulary import Vocabulary
 from tests.clients.replay import Json, Untraceable, replayed_like
 from tests.clients.script import call, says
+from tests.edge.streams import Streamed, read_chunks
 
 SPLIT_RATE = 0.3
 
@@ -45,6 +46,8 @@ class Request:
     """The turn here, as the gateway recorded it; empty when it was refused."""
     ours: Json = field(default_factory=dict)
     """The assistant's message here."""
+    streamed: bool = False
+    """Whether it came as a stream."""
     faults: list[str] = field(default_factory=list)
     """Why it cannot be bridged: what the client wrote anew, or why the gateway refused it."""
 
@@ -128,15 +131,13 @@ class Player:
         for number, request in enumerate(requests):
             nearest = request.parent or (requests[number - 1] if number and request.continues else None)
             request.session = nearest.session if nearest else f"{name}-{number}"
-            body = {key: value for key, value in request.body.items() if key not in ("stream", "stream_options")}
-            body |= {"model": MODEL_NAME, "messages": history(request), "vllm_xargs": {"script": self._script(request)}}
-            async with self._http.post(f"sessions/{request.session}/v1/chat/completions", json=body) as response:
-                answer = await response.json()
+            ours = {"model": MODEL_NAME, "messages": history(request), "vllm_xargs": {"script": self._script(request)}}
+            async with self._http.post(
+                f"sessions/{request.session}/v1/chat/completions", json=request.body | ours
+            ) as response:
+                await _take(request, response)
                 if response.status == 200:
                     turns[response.headers["x-turn-id"]] = request
-                    request.ours = answer["choices"][0]["message"]
-                else:
-                    request.faults.append(f"refused with {response.status}: {answer['error']['message']}")
         for session in {request.session for request in turns.values()}:
             async with self._http.get(f"sessions/{session}/turns", raise_for_status=True) as response:
                 for turn in (await response.json())["data"]:
@@ -149,12 +150,31 @@ class Player:
         return self._vocabulary.spell(text, SPLIT_RATE, Random(text))
 
 
+async def _take(request: Request, response: ClientResponse) -> None:
+    """The message of an answer, whole or streamed, or why there is none."""
+    if response.content_type == "text/event-stream":
+        request.streamed = True
+        streamed = Streamed(response.status, response.headers)
+        async for _ in read_chunks(response, streamed):
+            pass
+        if streamed.done:
+            request.ours = streamed.message
+        else:
+            request.faults.append(f"broken off: {(streamed.error or {}).get('message')}")
+    elif response.status == 200:
+        request.ours = (await response.json())["choices"][0]["message"]
+    else:
+        request.faults.append(f"refused with {response.status}: {(await response.json())['error']['message']}")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What became of one capture."""
 
     name: str
     requests: int
+    streamed: int
+    """Of those, answered with a stream."""
     continuing: int
     bridged: int
     """Of those that continue."""
@@ -164,7 +184,9 @@ class Report:
     """Turns in which the replayed history differed, by kind."""
 
     def __str__(self) -> str:
-        counts = f"{self.requests} requests, {self.continuing} continuing, {self.bridged} bridged"
+        counts = (
+            f"{self.requests} requests, {self.streamed} streamed, {self.continuing} continuing, {self.bridged} bridged"
+        )
         return f"{self.name}: {counts}; forked: {_listed(self.forked)}; differences: {_listed(self.differences)}"
 
 
@@ -187,6 +209,7 @@ async def _report(player: Player, name: str, requests: Sequence[Request]) -> Rep
     return Report(
         name=name,
         requests=len(requests),
+        streamed=sum(request.streamed for request in requests),
         continuing=len(continuing),
         bridged=len(continuing) - len(forked),
         forked=Counter(_reason(request) for request in forked),

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.clients.conftest import Play, Played
+from tests.clients.conftest import Json, Play, Played
 from tests.clients.script import ANSWERS, MALFORMED, SHELL, SUBMISSION, WEATHER
 
 CHANGES: dict[str, set[str]] = {
@@ -25,9 +25,21 @@ def agent(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def played(agent: str, play: Play) -> Played:
-    """Its session of five turns."""
+def whole(agent: str, play: Play) -> Played:
+    """Its session of five turns, each answered whole."""
     return play(agent, WEATHER)
+
+
+@pytest.fixture(scope="module")
+def streamed(agent: str, play: Play) -> Played:
+    """The same, streamed."""
+    return play(agent, WEATHER, "stream")
+
+
+@pytest.fixture(params=["whole", "streamed"])
+def played(request: pytest.FixtureRequest, whole: Played, streamed: Played) -> Played:
+    """One of them after the other."""
+    return {"whole": whole, "streamed": streamed}[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +71,13 @@ def test_what_the_client_changes_in_its_replay_is_known(agent: str, played: Play
     assert {kind for turn in played.turns for kind in turn["differences"]} == CHANGES[agent]
 
 
+def test_a_streamed_session_leaves_the_rows_of_one_that_is_not(whole: Played, streamed: Played) -> None:
+    """Whatever the client's own accumulator made of the stream."""
+    assert set(whole.content_types) == {"application/json"}
+    assert set(streamed.content_types) == {"text/event-stream"}
+    assert [nameless(row) for row in streamed.rows] == [nameless(row) for row in whole.rows]
+
+
 def test_an_answer_that_a_harness_drops_forks_and_is_kept(shell: Played) -> None:
     """mini-swe-agent forgets an answer without a call and complains: the next turn extends the one before."""
     first, dropped, *others = shell.turns
@@ -80,17 +99,11 @@ def test_nothing_of_a_dropped_answer_is_lost_or_trained_twice(shell: Played) -> 
     assert all(after[: len(before)] == before for before, after in pairwise(contexts))
 
 
-def test_every_client_knows_a_context_overflow_for_what_it_is(play: Play) -> None:
-    """Their harnesses compact or stop on it; on any other error they would try again."""
-    played = play("overflow", [])
-    assert played.answers == [
-        "context_length_exceeded",
-        "ContextWindowExceededError",
-        "OpenAIContextOverflowError",
-        "context_length_exceeded",
-        "ModelContextWindowExceededError",
-    ]
-    assert not played.turns
+def nameless(row: Json) -> Json:
+    """A row without what was drawn for it alone: the names of its turns, and where their engine was."""
+    drawn = {"row_id", "turn_id", "parent_id", "engine"}
+    turns = [{key: value for key, value in turn.items() if key not in drawn} for turn in row["turns"]]
+    return {key: value for key, value in row.items() if key not in drawn} | {"turns": turns}
 
 
 def trained(row: dict[str, list[int]]) -> list[int]:

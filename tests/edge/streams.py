@@ -79,10 +79,11 @@ async def reading(
     path = "/v1/chat/completions" if session is None else f"/sessions/{session}/v1/chat/completions"
     async with house.http.session.post(house.http.make_url(path), data=orjson.dumps(body), headers=headers) as response:
         streamed = Streamed(response.status, response.headers)
-        yield streamed, _chunks(response, streamed)
+        yield streamed, read_chunks(response, streamed)
 
 
-async def _chunks(response: aiohttp.ClientResponse, streamed: Streamed) -> AsyncIterator[Json]:
+async def read_chunks(response: aiohttp.ClientResponse, streamed: Streamed) -> AsyncIterator[Json]:
+    """What is sent, chunk by chunk, kept in `streamed`; an answer that is no stream is an error."""
     if response.content_type != "text/event-stream":
         streamed.error = orjson.loads(await response.read())["error"]
         return

@@ -1,13 +1,13 @@
 """A streamed answer is the same answer, sent while it is made."""
 
-from tests.edge.house import HELLO, TOOLS, House, Words
+from tests.edge.house import HELLO, TOOLS, House, Json, Words
 from tests.edge.streams import stream
 
 
 async def test_a_streamed_answer_is_the_answer_that_is_not_streamed(house: House, words: Words) -> None:
     """Message, reason, usage, ids and logprobs: joined, the chunks say what the whole says, and the ledger too."""
     script = words.called("What is the weather?", "weather", {"city": "Zürich 🌧"})
-    asked = {"tools": TOOLS, "logprobs": True, "top_logprobs": 2, "return_token_ids": True}
+    asked: Json = {"tools": TOOLS, "logprobs": True, "top_logprobs": 2, "return_token_ids": True}
     whole = await house.ask("whole", HELLO, script, **asked)
     streamed = await stream(house, "streamed", HELLO, script, **asked, stream_options={"include_usage": True})
 

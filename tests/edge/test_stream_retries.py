@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.edge.house import HELLO, TOOLS, House, OpenHouse, Words, until
+from tests.edge.house import HELLO, TOOLS, House, Json, OpenHouse, Words, until
 from tests.edge.keeping import KeepingStore
 from tests.edge.marks import keyed, retry
 from tests.edge.streams import Streamed, reading, stream
@@ -146,8 +146,8 @@ async def test_the_choices_of_a_stream_join_each_to_its_own_message(open_house: 
 async def test_a_stream_that_stops_at_a_string_says_no_more_ids_than_are_kept(house: House, words: Words) -> None:
     """What the engine samples beyond the stop is neither said nor proved, streamed or not."""
     script = [*words.ids("One two STOP three four"), *words.said(" five")]
-    asked = {"stop": ["ST", "P thr"], "logprobs": True, "return_token_ids": True}
-    whole = await house.ask("whole", HELLO, script, headers=None, **asked)
+    asked: Json = {"stop": ["ST", "P thr"], "logprobs": True, "return_token_ids": True}
+    whole = await house.ask("whole", HELLO, script, **asked)
     streamed = await stream(house, "streamed", HELLO, script, **asked)
 
     assert streamed.done

@@ -292,3 +292,11 @@ async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house:
     assert told == recorded
     assert all(len(set(told[at : at + 3])) == 1 for at in range(0, 36, 3))
     assert set(told) == {"0", "1"}
+
+
+async def test_an_engine_is_asked_for_events_of_the_size_that_the_operator_wants(open_house: OpenHouse) -> None:
+    """`--stream-interval-tokens`, for answers that are streamed and for others."""
+    house = await open_house(stream_interval_tokens=3)
+    await house.ask("s")
+    await house.ask("s", stream=True)
+    assert [params["stream_interval"] for params in house.params] == [3, 3]

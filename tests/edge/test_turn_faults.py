@@ -122,10 +122,10 @@ async def test_what_was_sampled_is_kept_when_something_breaks_after_it(
     """Also when what breaks is not foreseen: the evidence is there, and the answer is not."""
 
     def broken(*_arguments: object) -> None:
-        raise RuntimeError("a tokenizer that cannot decode")
+        raise RuntimeError("a parser that cannot parse")
 
-    monkeypatch.setattr("gateway.edge.turn.find_stop", broken)
-    answer = await house.ask("s", HELLO, words.said("Hi."), stop=["x"])
+    monkeypatch.setattr("gateway.render.reading.Reading.finish", broken)
+    answer = await house.ask("s", HELLO, words.said("Hi."))
 
     assert answer.status == 500
     (turn,) = await house.turns("s")

@@ -1,5 +1,7 @@
 """Text as its ids come: the same as of all ids at once, whatever the pieces."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,7 +91,7 @@ def test_a_run_of_bytes_is_told_when_it_has_ended():
     assert heard(tokenizer, [euro, euro[:1], [vocabulary["b"]]]) == ["", "", "\ufffd" * 4 + "b", ""]
 
 
-@pytest.mark.parametrize("what", ["text", "halves", "unknown", "characters"])
+@pytest.mark.parametrize("what", ["text", "halves", "unknown", "characters", "bytes"])
 @pytest.mark.parametrize("size", [1, 7])
 def test_the_cost_of_an_id_does_not_grow(tokenizer, what, size):
     """Also where all ids are single bytes of no character, or do not exist."""
@@ -99,6 +101,7 @@ def test_the_cost_of_an_id_does_not_grow(tokenizer, what, size):
         "halves": [halves(tokenizer)],
         "unknown": [10**6],
         "characters": tokenizer.encode("𓀀", add_special_tokens=False)[-4:],
+        "bytes": Random(0).choices(range(260), k=6000),
     }[what]
     ids = (some * 6000)[:6000]
     pieces = [ids[at : at + size] for at in range(0, len(ids), size)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.types import Sampling
-from gateway.render.stops import StopMatch, StopWatch, find_stop
+from gateway.render.stops import StopMatch, StopWatch
 from tests.render.vocabularies import RANDOM, Counted, demo, ids_of, llama_like, pieces_of
 
 
@@ -33,8 +33,9 @@ class Pieces:
 def find(pieces, *stops, include=False, min_tokens=None):
     tokenizer = Pieces(*(piece.encode() if isinstance(piece, str) else piece for piece in pieces))
     sampling = Sampling(stop=stops, include_stop_str_in_output=include, min_tokens=min_tokens)
-    match = find_stop(tokenizer, list(range(len(pieces))), sampling)
-    return match and (match.kept, tokenizer.decode(match.shown), match.cut)
+    watch = StopWatch(tokenizer, sampling, ())
+    shown = watch.feed(range(len(pieces))) + watch.finish()
+    return watch.stop and (watch.stop.kept, tokenizer.decode(shown), watch.stop.cut)
 
 
 @pytest.mark.parametrize(

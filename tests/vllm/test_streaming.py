@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,10 +57,10 @@ async def in_chunks_async(url: str, script: list[int]) -> None:
 
 
 def accumulated(url: str, script: list[int]) -> None:
-    with OpenAI(base_url=url, api_key="unused", max_retries=0) as client:
-        with client.chat.completions.stream(**asked(script)) as stream:
-            kinds = [event.type for event in stream]
-            message = stream.get_final_completion().choices[0].message
+    client = OpenAI(base_url=url, api_key="unused", max_retries=0)
+    with client, client.chat.completions.stream(**asked(script)) as stream:
+        kinds = [event.type for event in stream]
+        message = stream.get_final_completion().choices[0].message
     assert "content.delta" in kinds
     is_the_answer(message)
 
@@ -152,12 +151,10 @@ async def test_64_clients_that_vanish_leave_an_engine_that_does_nothing(
     clients = [vanish(url, name, chance.uniform(0, 6), stream=bool(nth % 2)) for nth, name in enumerate(names)]
     await asyncio.gather(*clients)
 
-    began_s = time.monotonic()
     await asyncio.to_thread(until, lambda: running(vllm) == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gauge(url, "gateway_turns_in_flight") == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gateway.descriptors() <= descriptors, within_s=10)
     turns = [turn for name in names for turn in await asyncio.to_thread(turns_so_far, f"{url}/sessions/{name}")]
-    print(f"stopped within {time.monotonic() - began_s:.1f} s; {len(turns)} partials of {len(exchanges)} calls")
     assert {turn["status"] for turn in turns} == {"aborted"}
     reached = [exchange for exchange in exchanges if exchange.completion]
     assert 0.8 * len(reached) <= len(turns) <= len(reached)

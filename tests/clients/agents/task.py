@@ -1,4 +1,7 @@
-"""What every agent is asked, and the one tool it has; each is run as ``python -m … BASE_URL`` and prints its answers."""
+"""What every agent is asked, and the one tool it has.
+
+Each is run as ``python -m … BASE_URL [stream]`` and prints its answers.
+"""
 
 import json
 import sys
@@ -34,6 +37,11 @@ def base_url() -> str:
     return sys.argv[1]
 
 
-def report(answers: Sequence[str | None]) -> None:
+def streams() -> bool:
+    """Whether the model's answers are to be streamed."""
+    return sys.argv[2:] == ["stream"]
+
+
+def report(answers: Sequence[object]) -> None:
     """Tell the test what the user of this agent saw, question by question."""
     sys.stdout.write(json.dumps(list(answers)) + "\n")

@@ -1,11 +1,11 @@
-"""The litellm SDK: its own message objects are appended."""
+"""The litellm SDK: its own message objects are appended; those of a stream are built of its chunks."""
 
 import json
 from typing import Any
 
 import litellm
 
-from tests.clients.agents.task import MODEL, QUESTIONS, SYSTEM, TOOLS, base_url, report, weather
+from tests.clients.agents.task import MODEL, QUESTIONS, SYSTEM, TOOLS, base_url, report, streams, weather
 
 messages: list[Any] = [{"role": "system", "content": SYSTEM}]
 answers = []
@@ -19,7 +19,10 @@ for question in QUESTIONS:
             messages=messages,
             tools=TOOLS,
             num_retries=0,
+            stream=streams(),
         )
+        if streams():
+            response = litellm.stream_chunk_builder(list(response), messages=messages)
         answer = response.choices[0].message
         messages.append(answer)
         if not answer.tool_calls:
