@@ -26,17 +26,16 @@ FEEDS = (1, 8, 0)
 WORDS = "the file says that nothing was found, naïve or not,\nin the folder where it was looked for: 漢字 and 👩‍👩‍👧. "
 CALL = '<tool_call>\n{"name": "write", "arguments": {"text": "'
 CASES = {
-    "text": ("", "", False),
-    "call": (CALL, '"}}\n</tool_call>', False),
-    "thought": ("<think>\n", "\n</think>\n\nso", False),
-    "call_in_open_thought": ("<think>\nhm " + CALL, '"}}\n</tool_call>', False),
-    "spelled_call": (CALL, '"}}\n</tool_call>', True),
+    "text": ("", ""),
+    "call": (CALL, '"}}\n</tool_call>'),
+    "thought": ("<think>\n", "\n</think>\n\nso"),
+    "call_in_open_thought": ("<think>\nhm " + CALL, '"}}\n</tool_call>'),
 }
 
 
 def answer(tokenizer: Tokenizer, case: str, tokens: int) -> list[int]:
     """So many ids, its markers included."""
-    start, end, _ = CASES[case]
+    start, end = CASES[case]
     words = WORDS if case in ("text", "thought") else WORDS.replace("\n", " ")
     head, tail = (tokenizer.encode(text, add_special_tokens=False) for text in (start, end))
     body = tokenizer.encode(words, add_special_tokens=False)
@@ -46,9 +45,9 @@ def answer(tokenizer: Tokenizer, case: str, tokens: int) -> list[int]:
     return head + whole + filler * ((room - len(whole)) // len(filler)) + tail
 
 
-def read(grammar: Grammar, ids: Sequence[int], size: int, *, spelled: bool) -> Parsed:
+def read(grammar: Grammar, ids: Sequence[int], size: int) -> Parsed:
     """One answer, `size` ids at a time."""
-    parser = TokenParser(grammar, spelled=spelled)
+    parser = TokenParser(grammar)
     step = size or len(ids)
     for at in range(0, len(ids), step):
         parser.feed(ids[at : at + step])
@@ -72,16 +71,16 @@ def main() -> int:
     rounds, worst = parser.parse_args().rounds, 0.0
     tokenizer = load_tokenizer(str(FOLDER), MODEL_NAME)
     grammar = Grammar(FORMATS["qwen3"], tokenizer, tokenizer.encode("<|im_end|>"))
-    for case, (_, _, spelled) in CASES.items():
+    for case in CASES:
         for size in FEEDS:
             costs: dict[int, float] = {}
             ratios = []
             for tokens in TOKENS:
                 ids = answer(tokenizer, case, tokens)
-                parsed = read(grammar, ids, size, spelled=spelled)
+                parsed = read(grammar, ids, size)
                 assert bool(parsed.tool_calls) is ("call" in case)
                 assert not parsed.flags
-                costs[tokens] = best_us(rounds, partial(read, grammar, ids, size, spelled=spelled)) / len(ids)
+                costs[tokens] = best_us(rounds, partial(read, grammar, ids, size)) / len(ids)
                 ratios.append(costs[tokens] * len(ids) / best_us(rounds, partial(tokenizer.decode, ids)))
             growth = costs[30_000] / costs[1_000]
             worst = max(worst, growth)

@@ -23,7 +23,6 @@ from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.edge.turn import Deps, take_turn
 from gateway.wire.dialect import Dialect
 from gateway.wire.noise import Noise
-from gateway.wire.pieces import pieces
 from gateway.wire.session_id import checked_session_id
 
 log = structlog.get_logger()
@@ -130,20 +129,22 @@ class Calls:
         with task.attended():
             feed = task.feed or _repeated(await task.wait(), self._streams.room_bytes)
             with self._streams.opened(request, feed) as reader:
-                if await reader.wait(self._streams.keep_alive_s) and reader.has_ended:
+                heard = await reader.wait(self._streams.keep_alive_s)
+                if heard and reader.has_ended:
                     await task.wait()  # which raises what failed
                 stream = Stream(request, self._streams, headers | _ids(feed.session_id, feed.turn_ids))
                 await stream.open()
                 answer = dialect.stream(feed, asked, created_s=int(time.time()), text_of=self._deps.text_of)
                 try:
-                    await stream.write(answer.opening())
+                    if not heard:
+                        await stream.hold(reader)
+                    await stream.send([answer.opening()])
                     await stream.read(reader, answer)
-                    for part in answer.closing((await task.wait()).turns):
-                        await stream.write(part)
+                    await stream.send(answer.closing((await task.wait()).turns))
                 except ClientLeft:
                     raise
                 except Exception as error:  # noqa: BLE001  # it is noted, and told
-                    await stream.write(answer.failure(noted(error, request, self._deps.metrics)))
+                    await stream.send([answer.failure(noted(error, request, self._deps.metrics))])
                 await stream.close()
         return stream.response
 
@@ -179,7 +180,7 @@ def _repeated(taken: Taken, room_bytes: int) -> Feed:
     feed.prompt_ids = taken.turns[0].prompt_ids().tolist()
     feed.evidence = [turn.completion.part for turn in taken.turns]
     for index, turn in enumerate(taken.turns):
-        feed.add_rest(pieces(index, deltas(turn.message), 0))
+        feed.add_rest(index, deltas(turn.message), 0)
     feed.end()
     return feed
 

@@ -10,7 +10,8 @@ Mutable state: the attributes of `Feed` and of its readers. A feed ends with its
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from gateway.wire.pieces import PIECE_CHARS, Evidence, Piece
+from gateway.core.types import Delta
+from gateway.wire.pieces import PIECE_CHARS, Evidence, Piece, pieces
 
 
 class Feed:
@@ -28,6 +29,7 @@ class Feed:
         """Set when nothing more will be said: the call has come to something, or failed."""
         self._room_bytes = room_bytes
         self._pieces: list[Piece] = []
+        self._rest: list[tuple[int, Sequence[Delta], int]] = []
         self._readers: list[Reader] = []
         self._room = asyncio.Event()
 
@@ -40,27 +42,26 @@ class Feed:
     async def add(self, said: Iterable[Piece]) -> None:
         """Say more, as soon as one reader has room for it, or none is there."""
         for piece in said:
-            while self._readers and min(reader.behind_bytes for reader in self._readers) >= self._room_bytes:
+            size_bytes = len(piece.text.encode())
+            while 0 < self._least_behind_bytes() > self._room_bytes - size_bytes:
                 self._room.clear()
                 await self._room.wait()
-            self._append(piece)
+            self._pieces.append(piece)
+            for reader in self._readers:
+                reader.behind_bytes += size_bytes
+            self._wake()
 
-    def add_rest(self, said: Iterable[Piece]) -> None:
-        """Say the last of it. It is in the record of the turn already, so holding it costs nothing."""
-        for piece in said:
-            self._append(piece)
+    def add_rest(self, index: int, told: Sequence[Delta], upto: int) -> None:
+        """Say the last of one choice, see `pieces`. It is in the record of the turn, and cut only as it is taken."""
+        self._rest.append((index, told, upto))
 
     def end(self) -> None:
         """Nothing more will be said."""
         self.over.set()
         self._wake()
 
-    def _append(self, piece: Piece) -> None:
-        self._pieces.append(piece)
-        size_bytes = len(piece.text.encode())
-        for reader in self._readers:
-            reader.behind_bytes += size_bytes
-        self._wake()
+    def _least_behind_bytes(self) -> int:
+        return min((reader.behind_bytes for reader in self._readers), default=0)
 
     def _wake(self) -> None:
         for reader in self._readers:
@@ -73,9 +74,12 @@ class Reader:
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._place = 0
+        self._rest = (piece for last in feed._rest for piece in pieces(*last))
         self.news = asyncio.Event()
+        if feed.begun:
+            self.news.set()
         self.behind_bytes = sum(len(piece.text.encode()) for piece in feed._pieces)
-        """Bytes of text that were said and not taken yet."""
+        """Bytes of text that were said and not taken yet; a retry that joins begins with all that was said."""
 
     def __enter__(self) -> "Reader":
         self._feed._readers.append(self)
@@ -92,32 +96,37 @@ class Reader:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is something to take."""
+        """Whether there is something to take, beside the rest."""
         return self._place < len(self._feed._pieces)
 
     async def wait(self, within_s: float) -> bool:
-        """Wait until there is something to take, or the call begins or ends; whether one of it was in time."""
-        if self.is_behind or self.has_ended:
-            return True
+        """Wait until there is something to take, or the call has begun or ended; whether one of it was in time."""
+        if not (self.is_behind or self.has_ended or await _in_time(self.news, within_s)):
+            return False
         self.news.clear()
-        return await _in_time(self.news, within_s)
+        return True
 
     async def pause(self, for_s: float) -> None:
         """Let more be said before it is taken; no longer than to the end."""
         await _in_time(self._feed.over, for_s)
 
     def take(self) -> list[Piece]:
-        """What was said since the last time, as much as is fit for one write."""
+        """What was said since the last time, as much as is fit for one write; the rest when the call has ended."""
         said: list[Piece] = []
         chars = 0
-        while self.is_behind and chars < PIECE_CHARS:
-            piece = self._feed._pieces[self._place]
+        while chars < PIECE_CHARS and (piece := self._next()):
             said.append(piece)
-            self._place += 1
-            self.behind_bytes -= len(piece.text.encode())
             chars += len(piece.text)
         self._feed._room.set()
         return said
+
+    def _next(self) -> Piece | None:
+        if not self.is_behind:
+            return next(self._rest, None) if self.has_ended else None
+        piece = self._feed._pieces[self._place]
+        self._place += 1
+        self.behind_bytes -= len(piece.text.encode())
+        return piece
 
 
 async def _in_time(event: asyncio.Event, within_s: float) -> bool:

@@ -6,7 +6,8 @@ A client that takes nothing for too long counts as gone, as one that hung up doe
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
+import sys
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -27,9 +28,10 @@ _HEADERS = {
     "X-Accel-Buffering": "no",  # or nginx would gather a few kilobytes first
 }
 SOCKET_BYTES = 160 * 1024
-"""What may wait in one client's transport: `_HIGH_BYTES`, the 64 KiB that aiohttp writes before it looks at them, and
-one more write of `TAKE_CHARS` characters in their longest spelling."""
+"""What may wait on its way to one client: `_HIGH_BYTES` in the transport, the 64 KiB that aiohttp writes before it
+looks at them, one write more, and what the next one is made of."""
 _HIGH_BYTES = 32 * 1024
+_WRITE_BYTES = 32 * 1024
 _FEW, _MANY = 32, 256
 """Open streams from which on each is flushed every 20 and every 50 ms; see bench/streaming."""
 
@@ -99,21 +101,34 @@ class Stream:
         if self._request.transport is not None:
             self._request.transport.set_write_buffer_limits(_HIGH_BYTES)
 
+    async def hold(self, reader: Reader) -> None:
+        """Send a comment, and one more whenever it has been silent for long, until the call begins or ends."""
+        await self.send([KEEP_ALIVE])
+        while not await reader.wait(self._streams.keep_alive_s):
+            await self.send([KEEP_ALIVE])
+
     async def read(self, reader: Reader, answer: AnswerStream) -> None:
         """Send what is said until nothing more will be; a comment whenever it is silent for long."""
         while True:
             if not await reader.wait(self._streams.keep_alive_s):
-                await self.write(KEEP_ALIVE)
+                await self.send([KEEP_ALIVE])
             elif said := reader.take():
-                await self.write(answer.say(joined(said)))
+                await self.send(answer.say(joined(said)))
                 if (interval_s := self._streams.interval_s) and not reader.is_behind:
                     await reader.pause(interval_s)
             elif reader.has_ended:
                 return
 
-    async def write(self, data: bytes) -> None:
-        """Send something, when what was sent before has mostly gone."""
-        await self._sent(self.response.write(data))
+    async def send(self, parts: Iterable[bytes]) -> None:
+        """Send something, in few writes, each when what was sent before has mostly gone."""
+        data = bytearray()
+        for part in parts:
+            data += part
+            while len(data) >= _WRITE_BYTES:
+                await self._sent(self.response.write(bytes(data[:_WRITE_BYTES])))
+                del data[:_WRITE_BYTES]
+        if data:
+            await self._sent(self.response.write(bytes(data)))
 
     async def close(self) -> None:
         """Send the end, to a client that is there for it."""
@@ -122,14 +137,29 @@ class Stream:
             raise ClientLeft
 
     async def _sent(self, sending: Awaitable[object]) -> None:
+        """Wait for something to be sent, for as long as the client takes some of it now and then."""
+        loop, unsent_bytes = asyncio.get_running_loop(), sys.maxsize
+        next_look: asyncio.Handle
+
+        def look() -> None:
+            nonlocal unsent_bytes, next_look
+            before_bytes, unsent_bytes = unsent_bytes, _unsent_bytes(self._request)
+            if unsent_bytes < before_bytes:
+                next_look = loop.call_later(self._streams.stall_s, look)
+            else:
+                limit.reschedule(loop.time())
+
+        next_look = loop.call_soon(look)  # that is when it is written, and waits
         try:
-            async with asyncio.timeout(self._streams.stall_s):
+            async with asyncio.timeout(None) as limit:
                 await sending
         except TimeoutError:
-            about = {"request_id": request_id_of(self._request), "unsent_bytes": _unsent_bytes(self._request)}
+            about = {"request_id": request_id_of(self._request), "unsent_bytes": unsent_bytes}
             log.info("a client took nothing of its stream for too long", stall_s=self._streams.stall_s, **about)
             if self._request.transport is not None:
                 self._request.transport.abort()
             raise ClientLeft from None
         except ConnectionError:
             raise ClientLeft from None
+        finally:
+            next_look.cancel()

@@ -125,7 +125,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     if call.feed is not None:
         for choice, turn in zip(choices, turns, strict=True):
             assert choice.ending is not None  # it was read
-            call.feed.add_rest(pieces(choice.index, choice.ending.rest, len(turn.completion.ids)))
+            call.feed.add_rest(choice.index, choice.ending.rest, len(turn.completion.ids))
     session.pin = choices[0].rank.name if choices[0].rank else None
     return turns
 
@@ -178,7 +178,7 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
             async with aclosing(events) as payloads:
                 async for payload in payloads:
                     ids = choice.collector.feed(payload)
-                    if call.feed is not None:
+                    if call.feed is not None and ids:
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))

@@ -97,13 +97,7 @@ def dsml(body: str, tools: MessageDicts | None) -> Call | None:  # noqa: ARG001
 
 def _sound(name: object, arguments: object) -> Call | None:
     text = strict_object(arguments)
-    if text is None or not isinstance(name, str) or not name:
-        return None
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return None
-    return Call(name, text)
+    return Call(name, text) if isinstance(name, str) and name and text is not None else None
 
 
 def _parameters(tools: MessageDicts | None, name: str) -> Mapping[str, object]:

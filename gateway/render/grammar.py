@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
+from gateway.render.decoder import Decoder
 from gateway.render.formats import Format, Mark
 from gateway.render.protocol import Tokenizer
 
@@ -63,7 +64,8 @@ class Grammar:
         if missing:
             raise ValueError(f"the tokenizer has no {missing[0]}")
         marks = {**form.tokens, **form.texts}
-        self.form, self.tokenizer, self.stop_ids = form, tokenizer, frozenset(stop_ids)
+        self.form, self.stop_ids = form, frozenset(stop_ids)
+        self._decoder = Decoder(tokenizer)  # now, since the first one of a tokenizer takes long
         self.marks = {vocabulary[text]: (mark, text) for text, mark in marks.items() if text in vocabulary}
         """Markers that are tokens, by id."""
         self.awaited = _awaited(form.ends_thought)
@@ -71,6 +73,10 @@ class Grammar:
         """Markers that are text, by where they are awaited."""
         headers = [tokenizer.encode(header, add_special_tokens=False) for header in form.headers]
         self._headers = {header[0]: header for header in headers}
+
+    def decoder(self) -> Decoder:
+        """A decoder at the start of a text."""
+        return self._decoder.copy()
 
     def opening(self, prompt_ids: Sequence[int]) -> Sequence[int]:
         """What the prompt puts into the assistant's mouth: all behind the last header; nothing without one."""

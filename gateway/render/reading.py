@@ -60,7 +60,8 @@ class Reading:
     @property
     def shown(self) -> int:
         """How many sampled ids have been read; a stop string that may be coming holds back the last ones."""
-        return len(self._shown)
+        stop = self._watch.stop
+        return min(len(self._shown), stop.kept) if stop else len(self._shown)
 
     def feed(self, ids: Sequence[int]) -> list[Delta]:
         """Read the next ids; what the client may be told by now. Without a parser that is nothing."""

@@ -19,7 +19,6 @@ The one reader of every answer, streamed or not, for every family of models in `
 from collections.abc import Sequence
 
 from gateway.render.call_bodies import Call
-from gateway.render.decoder import Decoder
 from gateway.render.formats import Mark
 from gateway.render.grammar import Grammar, Place
 from gateway.render.pieces import Delta, Message, Parsed, Piece
@@ -38,7 +37,7 @@ class TokenParser:
     def __init__(self, grammar: Grammar, tools: MessageDicts | None = None, *, prompt_ids: Sequence[int] = ()) -> None:
         self._grammar, self._tools = grammar, tools
         self._lexicons = grammar.lexicons
-        self._decoder = Decoder(grammar.tokenizer)
+        self._decoder = grammar.decoder()
         self._is_over = False
         self._tail = ""
         """The end of the text so far, where it may begin a marker."""
@@ -66,7 +65,7 @@ class TokenParser:
                 break
             if token_id in stops or token_id in marks:
                 self._scan(self._decoder.feed(token_ids[start:at]) + self._decoder.finish())
-                self._decoder = Decoder(self._grammar.tokenizer)
+                self._decoder = self._grammar.decoder()
                 start = at + 1
                 if token_id in stops:
                     self._is_over = True

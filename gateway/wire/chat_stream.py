@@ -15,8 +15,8 @@ from gateway.wire.chat_answer import encode_error, encoded_call, evidence, finis
 from gateway.wire.pieces import Piece, Saying, TextOf
 from gateway.wire.sse import encode_event
 
-_EVIDENCE_IDS = 256
-"""Most ids whose evidence is sent in one chunk at the end."""
+_EVIDENCE_ENTRIES = 256
+"""Most entries of logprobs in one chunk, alternatives among them: some 25 KB."""
 
 
 def stream(saying: Saying, request: TurnRequest, *, created_s: int, text_of: TextOf) -> "ChatStream":
@@ -35,6 +35,8 @@ class ChatStream:
         # How many ids of each choice have had their evidence sent.
         self._calls = [0] * len(saying.turn_ids)
         self._asks = request.return_token_ids or request.top_logprobs is not None
+        self._most = max(1, _EVIDENCE_ENTRIES // (1 + (request.top_logprobs or 0)))
+        # How many ids of a choice have their evidence in one chunk.
         self._head = {
             "id": f"chatcmpl-{saying.turn_ids[0]}",
             "object": "chat.completion.chunk",
@@ -51,17 +53,18 @@ class ChatStream:
             chunks.append(self._chunk([_choice(index, delta)], **(asked if index == 0 else {})))
         return b"".join(chunks)
 
-    def say(self, pieces: Iterable[Piece]) -> bytes:
-        """One chunk a piece."""
-        return b"".join(self._said(piece) for piece in pieces)
+    def say(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
+        """One chunk a piece, and more where its evidence does not fit in."""
+        for piece in pieces:
+            choice = _choice(piece.index, self._delta(piece))
+            yield self._chunk([{**choice, **self._evidence(piece.index, piece.upto)}])
+            yield from self._evidence_alone(piece.index, piece.upto)
 
     def closing(self, turns: Sequence[Turn]) -> Iterator[bytes]:
         """The evidence that is left, why each choice ended, the count of tokens where it is asked for, and the end."""
         for index, turn in enumerate(turns):
             length = len(turn.completion.ids)
-            while self._asks and length - self._sent[index] > _EVIDENCE_IDS:
-                some = self._evidence(index, self._sent[index] + _EVIDENCE_IDS)
-                yield self._chunk([{**_choice(index, {}), **some}])
+            yield from self._evidence_alone(index, length - self._most)
             last = {**_choice(index, {}), **self._evidence(index, length), "finish_reason": finish_reason(turn)}
             yield self._chunk([last])
         if self._request.include_usage:
@@ -72,10 +75,6 @@ class ChatStream:
         """The error, in place of an end."""
         return encode_event(encode_error(error))
 
-    def _said(self, piece: Piece) -> bytes:
-        choice = _choice(piece.index, self._delta(piece))
-        return self._chunk([{**choice, **self._evidence(piece.index, piece.upto)}])
-
     def _delta(self, piece: Piece) -> JsonObject:
         if piece.kind == "reasoning":
             return {"reasoning_content": piece.text, "reasoning": piece.text}
@@ -85,12 +84,18 @@ class ChatStream:
         more = encoded_call(piece.call, piece.text) if piece.call else {"function": {"arguments": piece.text}}
         return {"tool_calls": [{"index": self._calls[piece.index] - 1, **more}]}
 
+    def _evidence_alone(self, index: int, upto: int) -> Iterator[bytes]:
+        while some := self._evidence(index, upto):
+            yield self._chunk([{**_choice(index, {}), **some}])
+
     def _evidence(self, index: int, upto: int) -> JsonObject:
+        """What is asked for of the next ids up to number `upto`, as much as one chunk holds."""
         start = self._sent[index]
-        if not self._asks or upto <= start:
+        end = min(upto, start + self._most)
+        if not self._asks or end <= start:
             return {}
-        self._sent[index] = upto
-        return evidence(self._saying.evidence[index](start, upto), self._request, self._text_of)
+        self._sent[index] = end
+        return evidence(self._saying.evidence[index](start, end), self._request, self._text_of)
 
     def _chunk(self, choices: Sequence[JsonObject], **more: object) -> bytes:
         counted = {"usage": None} if self._request.include_usage else {}

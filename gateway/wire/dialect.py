@@ -16,8 +16,8 @@ class AnswerStream(Protocol):
     def opening(self) -> bytes:
         """What comes first."""
 
-    def say(self, pieces: Iterable[Piece]) -> bytes:
-        """What is being said."""
+    def say(self, pieces: Iterable[Piece]) -> Iterator[bytes]:
+        """What is being said, in parts of a size to be sent."""
 
     def closing(self, turns: Sequence[Turn]) -> Iterator[bytes]:
         """What comes last, when the turns are recorded, in parts of a size to be sent."""

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from gateway.core.types import Completion, Delta, ToolCall
 
-PIECE_CHARS = 8192
+PIECE_CHARS = 4096
 """Longest text of one piece: what is longer is said in several."""
 
 Evidence = Callable[[int, int], Completion]
@@ -48,16 +48,16 @@ def pieces(index: int, deltas: Iterable[Delta], upto: int) -> Iterator[Piece]:
     """What the deltas of one choice say, in pieces that are not too long."""
     for delta in deltas:
         if delta.call:
-            first, *others = _cut(delta.call.arguments)
-            yield Piece(index, "call", first, upto, delta.call)
-            yield from (Piece(index, "arguments", text, upto) for text in others)
+            arguments = _cut(delta.call.arguments)
+            yield Piece(index, "call", next(arguments, ""), upto, delta.call)
+            yield from (Piece(index, "arguments", text, upto) for text in arguments)
         else:
-            yield from (Piece(index, "reasoning", text, upto) for text in _cut(delta.reasoning) if text)
-            yield from (Piece(index, "content", text, upto) for text in _cut(delta.content) if text)
+            yield from (Piece(index, "reasoning", text, upto) for text in _cut(delta.reasoning))
+            yield from (Piece(index, "content", text, upto) for text in _cut(delta.content))
 
 
-def _cut(text: str) -> list[str]:
-    return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)] or [""]
+def _cut(text: str) -> Iterator[str]:
+    return (text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS))
 
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:

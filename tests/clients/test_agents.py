@@ -26,7 +26,7 @@ def agent(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def whole(agent: str, play: Play) -> Played:
-    """Its session of five turns."""
+    """Its session of five turns, each answered whole."""
     return play(agent, WEATHER)
 
 
@@ -37,10 +37,9 @@ def streamed(agent: str, play: Play) -> Played:
 
 
 @pytest.fixture(params=["whole", "streamed"])
-def played(request: pytest.FixtureRequest) -> Played:
-    """One session after the other."""
-    session: Played = request.getfixturevalue(request.param)
-    return session
+def played(request: pytest.FixtureRequest, whole: Played, streamed: Played) -> Played:
+    """One of them after the other."""
+    return {"whole": whole, "streamed": streamed}[request.param]
 
 
 @pytest.fixture(scope="module")

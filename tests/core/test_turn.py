@@ -94,6 +94,6 @@ def test_a_turn_is_never_edited_and_equal_only_to_itself():
     one, two = talk.take(user("a")), talk.take(user("a"))
 
     with pytest.raises(FrozenInstanceError):
-        one.flags = ("edited",)  # type: ignore[misc]  # which is the claim
+        one.flags = ("unparsed",)  # type: ignore[misc]  # which is the claim
     assert one != two
     assert len({one, two}) == 2

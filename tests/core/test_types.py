@@ -2,7 +2,18 @@
 
 import pytest
 
-from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.types import (
+    Alternatives,
+    Completion,
+    Delta,
+    FinishReason,
+    Message,
+    ToolCall,
+    VersionSpan,
+    deltas,
+    float32s,
+    token_ids,
+)
 from gateway.errors import LedgerError
 
 WHOLE = (VersionSpan("a", 0, 2), VersionSpan("b", 2, 3))
@@ -112,3 +123,28 @@ def test_the_head_of_a_completion_keeps_the_alternatives_of_its_ids():
 
     assert head.alternatives == beside(2, (1, 9, 2, 8), (-1.0, -0.25, -0.5, -2.0))
     assert make().head(2, FinishReason.STOP).alternatives is None
+
+
+@pytest.mark.parametrize("alternatives", [beside(), None])
+def test_a_part_of_a_completion_has_its_evidence_and_no_version(alternatives):
+    """What a client is shown while the rest is still sampled: nothing is known yet of the versions."""
+    part = make(alternatives=alternatives).part(1, 3)
+
+    assert (list(part.ids), list(part.logprobs)) == ([2, 3], [-0.5, 0.0])
+    assert part.spans == (VersionSpan("unknown", 0, 2, "assumed"),)
+    assert part.alternatives == (beside(2, (2, 8, 3, 7), (-0.5, -2.0, 0.0, -9999.0)) if alternatives else None)
+
+
+# Deltas
+
+
+def test_a_message_is_told_in_the_order_in_which_a_model_says_it():
+    """Reasoning, content, calls; what it has not is not told."""
+    calls = (ToolCall("a", "look", "{}"), ToolCall("b", "go", ""))
+
+    assert deltas(Message("assistant", "hi", reasoning="so", tool_calls=calls)) == [
+        Delta(reasoning="so"),
+        Delta(content="hi"),
+        *(Delta(call=call) for call in calls),
+    ]
+    assert deltas(Message("assistant")) == []

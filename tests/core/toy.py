@@ -11,6 +11,7 @@ from gateway.core.types import (
     Answer,
     Completion,
     FinishReason,
+    Flag,
     JsonObject,
     Labels,
     Message,
@@ -97,7 +98,7 @@ class Talk:
         answer: Message | None = None,
         status: Status = "complete",
         finish: FinishReason = FinishReason.STOP,
-        flags: tuple[str, ...] = (),
+        flags: tuple[Flag, ...] = (),
         tools: tuple[JsonObject, ...] = (),
         model: str = "m",
         template_kwargs: JsonObject | None = None,
@@ -115,7 +116,7 @@ class Talk:
         *,
         answer: Message | None = None,
         finish: FinishReason = FinishReason.STOP,
-        flags: tuple[str, ...] = (),
+        flags: tuple[Flag, ...] = (),
     ) -> Turn:
         """Build the prompt of a prepared turn, sample and record it."""
         prompt = build_prompt(self.renderer, pending)

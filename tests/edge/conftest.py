@@ -45,7 +45,10 @@ def words(renderers: Renderers) -> Words:
 
 @pytest.fixture
 async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
-    """Open a gateway: `sim` are the settings of its engine, the rest its own; with `engine`, there is no sim."""
+    """Open a gateway: `sim` are the settings of its engine, the rest its own; with `engine`, there is no sim.
+
+    Both sockets are `narrow` if asked for.
+    """
     async with AsyncExitStack() as stack:
 
         async def open_one(
@@ -54,16 +57,17 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
             ranks: int = 1,
             store: Store | None = None,
             renderer: Renderer | None = None,
+            narrow: bool = False,
             **settings: Any,
         ) -> House:
             engine = None
             if "engine" not in settings:
                 engine = create_sim(**(sim or {}))
-                server = await stack.enter_async_context(serving(engine))
+                server = await stack.enter_async_context(serving(engine, narrow=narrow))
                 settings["engine"] = (str(server.make_url("")) + (f"#dp={ranks}" if ranks > 1 else ""),)
             settings = {"model": tokenizer_folder, "model_name": MODEL_NAME} | settings
             app = create_app(Settings(**settings), renderer, store=store)
-            gateway = await stack.enter_async_context(serving(app))
+            gateway = await stack.enter_async_context(serving(app, narrow=narrow))
             http = await stack.enter_async_context(TestClient(gateway))
             if isinstance(store, KeepingStore):
                 stack.callback(store.release)  # the application ends only when its last turn is kept

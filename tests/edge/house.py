@@ -1,6 +1,7 @@
 """A gateway and the simulated engine behind it, on real sockets; what the tests of this room speak through."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient, TestServer, get_port_socket
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -20,6 +21,7 @@ from gateway.sim.server import Entry, Faults
 
 MODEL_NAME = "Qwen/Qwen3-8B"
 IM_END = 151645
+NARROW_BYTES = 4096
 
 Json = dict[str, Any]
 Application = web.Application
@@ -251,10 +253,16 @@ async def waiting(
             await task
 
 
+def _narrow_socket(host: str, port: int, family: socket.AddressFamily) -> socket.socket:
+    listening = get_port_socket(host, port, family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
+    return listening
+
+
 @asynccontextmanager
-async def serving(app: Application, *, port: int | None = None) -> AsyncIterator[TestServer]:
-    """An application on a real socket."""
-    server = TestServer(app) if port is None else TestServer(app, port=port)
+async def serving(app: Application, *, port: int | None = None, narrow: bool = False) -> AsyncIterator[TestServer]:
+    """An application on a real socket; of a `narrow` one the kernel takes little at a time."""
+    server = TestServer(app, port=port, socket_factory=_narrow_socket if narrow else get_port_socket)
     await server.start_server()
     try:
         yield server

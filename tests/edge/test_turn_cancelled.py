@@ -9,6 +9,7 @@ import pytest
 from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
+from gateway.edge.feed import Feed, Reader
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
 from gateway.edge.sessions import Sessions
@@ -16,6 +17,7 @@ from gateway.edge.turn import Deps, take_turn
 from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
+from gateway.wire.pieces import Piece
 from tests.edge.house import Application, Words, serving, until
 from tests.edge.keeping import KeepingStore
 from tests.edge.suspensions import Suspensions
@@ -31,14 +33,25 @@ class Bench:
         self.words = words
         self.session = Session("s")
 
-    async def take(self, text: str, *said: str, n: int = 1) -> None:
-        """Take a turn, or `n` siblings: the model says `text` after what was said before, in turns."""
+    async def take(self, text: str, *said: str, n: int = 1, feed: Feed | None = None) -> None:
+        """Take a turn, or `n` siblings: the model says `text` after what was said before, in turns.
+
+        With a `feed` they are streamed into it.
+        """
         roles = ("user", "assistant")
         messages = tuple(Message(roles[at % 2], content) for at, content in enumerate(said or ("Hello?",)))  # type: ignore[arg-type]  # roles
         sampling = Sampling(extra_args={"script": self.words.said(text)}, stop=("STOP",))
         turn_ids = tuple(f"t{len(self.store.turns)}-{index}" for index in range(n))
-        call = TurnCall(self.session.id, TurnRequest(messages, sampling=sampling, n=n), turn_ids, "r")
-        await take_turn(call, self.session, self.deps)
+        request = TurnRequest(messages, sampling=sampling, n=n, stream=feed is not None)
+        try:
+            await take_turn(TurnCall(self.session.id, request, turn_ids, "r", feed=feed), self.session, self.deps)
+        finally:
+            if feed is not None:
+                feed.end()
+
+    def serving(self) -> set["asyncio.Task[object]"]:
+        """The tasks of the engine's server, which wait for more on connections that are kept."""
+        return {task for task in asyncio.all_tasks() if "RequestHandler" in repr(task.get_coro())}
 
     @property
     def statuses(self) -> list[str]:
@@ -87,6 +100,51 @@ async def test_cancelled_at_each_of_its_awaits_a_call_leaves_no_trace_but_aborte
 
     assert at > 5 * n
     assert "aborted" in bench.statuses
+
+
+async def read(feed: Feed, pause_s: float) -> str:
+    """Read all that a call says, with a pause after each piece."""
+    said: list[Piece] = []
+    with Reader(feed) as reader:
+        while not reader.has_ended:
+            await reader.wait(1)
+            said += reader.take()
+            await asyncio.sleep(pause_s)
+        said += reader.take()
+    return "".join(piece.text for piece in said if piece.index == 0)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("how", ["unread", "read", "blocked for room"])
+async def test_cancelled_at_each_of_its_awaits_a_streamed_call_leaves_no_trace_either(
+    bench: Bench, how: str, n: int
+) -> None:
+    """Whether nobody reads it, somebody does, or it waits for somebody slow: as above, and its reader hears the end."""
+    asyncio.get_running_loop().set_debug(True)
+    tasks = asyncio.all_tasks()
+    for at in count():
+        before = bench.statuses
+        feed = Feed("s", ("t",) * n, room_bytes=1 if how == "blocked for room" else 1 << 20)
+        reading = [] if how == "unread" else [asyncio.ensure_future(read(feed, 0 if how == "read" else 0.002))]
+        suspensions = Suspensions(at)
+        task = asyncio.ensure_future(suspensions.run(bench.take("A longer answer.", n=n, feed=feed)))
+        await asyncio.gather(task, return_exceptions=True)
+        said = await asyncio.gather(*reading)
+        added = bench.statuses[len(before) :]
+        await bench.holds_nothing()
+        assert feed._readers == []
+        if not suspensions.reached:  # it ended before it waited so often
+            assert added == ["complete"] * n
+            assert said == ["A longer answer."] * len(reading)
+            break
+        assert task.cancelled()
+        assert added == ["aborted"] * len(added)
+        assert len(added) <= n
+        assert all("A longer answer.".startswith(text) for text in said)
+
+    assert at > 5 * n
+    assert "aborted" in bench.statuses
+    await until(lambda: not asyncio.all_tasks() - tasks - bench.serving())
 
 
 @pytest.mark.parametrize("n", [1, 3])

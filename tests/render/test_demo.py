@@ -15,6 +15,7 @@ from gateway.errors import BadRequest, ConfigError
 from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
 from gateway.render.pieces import Parsed
+from gateway.render.protocol import Streaming, StreamParser
 from gateway.render.registry import load_tokenizer, resolve
 
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
@@ -253,23 +254,12 @@ def test_a_streamed_answer_is_the_parsed_one():
     """Id by id; a prompt of this renderer never opens a thought."""
     own = renderer(enable_thinking=False)
     completion = ids("\n hey \n<tool_call>nonsense</tool_call>\nbye\n<|im_end|>")
-    parser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
+    assert isinstance(renderer(), Streaming)
+    parser: StreamParser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
     deltas = [delta for token_id in completion for delta in parser.feed([token_id])]
 
     assert parser.finish() == own.parse_response(completion)
     assert "".join(delta.content or "" for delta in deltas) + "\n" == own.parse_response(completion).content
-
-
-def test_markers_in_letters_count_when_a_grammar_may_spell_them():
-    """Else they are letters."""
-    own = renderer()
-    completion = own._text('<tool_call>{"name": "f"}</tool_call>')
-    spelled, plain = own.stream_parser(None, spelled=True), own.stream_parser(None)
-    spelled.feed(completion)
-    plain.feed(completion)
-
-    assert spelled.finish().tool_calls == (Call("f", "{}"),)
-    assert plain.finish() == Parsed('<tool_call>{"name": "f"}</tool_call>', None, ())
 
 
 @pytest.mark.parametrize(("spec", "name"), [("auto", MODEL_NAME), ("auto", str(FOLDER)), ("demo", "any name")])

@@ -227,20 +227,11 @@ def test_sections_say_nothing_and_text_in_them_is_content(name, opened, call, cl
 
 @pytest.mark.parametrize("name", CHATML)
 def test_markers_in_letters_are_letters(name):
-    """Unless the parser is told that an engine may spell them."""
+    """A model that spells a marker says its letters."""
     text = f"<think>\nhm\n</think>\n\nok\n{CALL[name]}"
-    for is_spelled, expected in ((False, said(text)), (True, said("ok", "hm", F))):
-        reader = parser(name, spelled=is_spelled)
-        reader.feed(spelled(name, text))
-        assert reader.finish() == expected
-
-
-def test_tokens_still_count_where_markers_may_be_spelled():
-    """One answer may have both."""
-    reader = parser("qwen3", spelled=True)
-    reader.feed([*ids("qwen3", f"<think>a {CALL['qwen3']}"), *spelled("qwen3", "<think> b</think>")])
-    reader.feed(ids("qwen3", CALL["qwen3"]))
-    assert reader.finish() == said("", f"a {CALL['qwen3']} b", F)
+    reader = parser(name)
+    reader.feed(spelled(name, text))
+    assert reader.finish() == said(text)
 
 
 def test_markers_that_are_text_are_found_across_tokens():

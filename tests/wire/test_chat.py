@@ -2,21 +2,17 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
 
 from gateway import errors
-from gateway.core.turn import Turn
-from gateway.core.types import FinishReason, Message, Sampling, ToolCall, TurnRequest
-from gateway.wire import chat
+from gateway.core.types import Message, Sampling, ToolCall, TurnRequest
+from gateway.wire import chat, chat_answer, chat_stream
 from gateway.wire.noise import Noise
 from tests.wire.anything import JSON, mostly, objects
-from tests.wire.turns import completion, turn
 
 GOLDEN = Path(__file__).parent / "golden" / "chat"
 USER = {"role": "user", "content": "hello"}
@@ -67,6 +63,9 @@ def test_a_request_of_one_message_leaves_all_else_to_the_engine():
         ("session_id", "s1", {"session_hint": "s1"}),
         ("prompt_cache_key", "s2", {"session_hint": "s2"}),
         ("stream", False, {}),
+        ("stream", True, {"stream": True}),
+        ("stream_options", {"include_usage": True}, {"include_usage": True}),
+        ("stream_options", {"include_usage": False}, {}),
         ("logprobs", False, {}),
         ("logprobs", True, {"top_logprobs": 0}),
         ("top_logprobs", None, {}),
@@ -128,7 +127,16 @@ def test_each_sampling_field_has_its_place(field, value, read):
     "field",
     [
         *("model", "tools", "tool_choice", "chat_template_kwargs", "priority", "cache_salt", "return_token_ids"),
-        *("session_id", "prompt_cache_key", "stream", "n", "response_format", "max_tokens", "max_completion_tokens"),
+        *(
+            "session_id",
+            "prompt_cache_key",
+            "stream",
+            "stream_options",
+            "n",
+            "response_format",
+            "max_tokens",
+            "max_completion_tokens",
+        ),
         "structured_outputs",
         *("min_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
         *("repetition_penalty", "seed", "stop", "include_stop_str_in_output", "ignore_eos", "logit_bias", "vllm_xargs"),
@@ -364,7 +372,6 @@ def call(**function: object) -> dict[str, object]:
             "messages[0].tool_calls[0].id",
         ),
         ({"model": 1}, "model"),
-        ({"stream": True}, "stream"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
@@ -373,6 +380,8 @@ def call(**function: object) -> dict[str, object]:
         ({"logprobs": False, "top_logprobs": 0}, "top_logprobs"),
         ({"logprobs": 3}, "logprobs"),
         ({"stream": "false"}, "stream"),
+        ({"stream_options": True}, "stream_options"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
         ({"n": 129}, "n"),
         ({"n": 0}, "n"),
         ({"n": 1.0}, "n"),
@@ -588,130 +597,10 @@ def test_any_bytes_are_refused_as_a_bad_request(raw):
         chat.decode(raw)
 
 
-# What goes out
-
-
-def said(content: str, reasoning: str | None = None, *, calls: tuple[ToolCall, ...] = (), **fields: Any) -> Turn:
-    """A recorded turn with this answer."""
-    return turn("t1", answer=Message("assistant", content, reasoning=reasoning, tool_calls=calls), **fields)
-
-
-CALLS = (ToolCall("call_1", "look", '{"a": 1}', own_id="functions.look:0"), ToolCall("call_2", "go", ""))
-CUT, LOOPED = (completion(7, 8, finish=reason) for reason in (FinishReason.LENGTH, FinishReason.REPETITION))
-ASKED = TurnRequest(messages=(), model="m")
-ANSWERS = {
-    "content": (said("hi"), ASKED),
-    "empty": (said(""), ASKED),
-    "no_model": (said("hi"), TurnRequest(messages=())),
-    "reasoning": (said("hi", "so"), ASKED),
-    "empty_reasoning": (said("hi", ""), ASKED),
-    "tool_calls": (said("", calls=CALLS), ASKED),
-    "tool_calls_beside_content": (said("see", "so", calls=CALLS[:1]), ASKED),
-    "length": (said("h", completion=CUT), ASKED),
-    "length_with_a_call": (said("", calls=CALLS[:1], completion=CUT), ASKED),
-    "repetition": (said("la la", completion=LOOPED), ASKED),
-    "token_ids": (
-        said("hi", base=said("x", completion=completion(9))),
-        TurnRequest(messages=(), model="m", return_token_ids=True),
-    ),
-    "text_of_all_kinds": (said('ä \u2028 \U0001f600 "\\ \x00\x1f'), ASKED),
-}
-answers = pytest.mark.parametrize("name", ANSWERS)
-
-
-@answers
-def test_an_answer_is_written_as_its_golden_file_says(name):
-    """Key for key and in this order, since people read it."""
-    expected = orjson.loads((GOLDEN / f"{name}.json").read_bytes())
-    recorded, request = ANSWERS[name]
-    assert orjson.dumps(expected) == chat.encode([recorded], request, created_s=1_700_000_000)
-
-
-def test_every_golden_answer_is_tested():
-    """No file is left over."""
-    assert sorted(ANSWERS) == sorted(file.stem for file in GOLDEN.glob("*.json"))
-
-
-@answers
-def test_the_openai_sdk_accepts_every_answer(name):
-    """Its own types read it, strictly."""
-    recorded, request = ANSWERS[name]
-    encoded = chat.encode([recorded], request, created_s=1_700_000_000)
-    parsed = ChatCompletion.model_validate_json(encoded, strict=True)
-    choice = parsed.choices[0]
-    assert recorded.message.content == (choice.message.content or "")
-    assert [call.id for call in recorded.message.tool_calls] == [call.id for call in choice.message.tool_calls or []]
-    assert parsed.usage is not None
-    assert parsed.usage.total_tokens == parsed.usage.prompt_tokens + parsed.usage.completion_tokens
-
-
-def test_the_choices_of_one_call_are_in_order_and_share_the_prompt():
-    """It is counted once, and each choice has ids and a finish reason of its own."""
-    turns = [said("a", completion=CUT), said("b", completion=completion(9)), said("", calls=CALLS[:1])]
-    encoded = chat.encode(turns, TurnRequest(messages=(), return_token_ids=True), created_s=0)
-    answer = ChatCompletion.model_validate_json(encoded, strict=True)
-    assert [0, 1, 2] == [choice.index for choice in answer.choices]
-    assert ["a", "b", None] == [choice.message.content for choice in answer.choices]
-    assert ["length", "stop", "tool_calls"] == [choice.finish_reason for choice in answer.choices]
-    assert answer.usage is not None
-    assert (2, 5, 7) == (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens)
-    raw = orjson.loads(encoded)
-    assert [[7, 8], [9], [7, 8]] == [choice["token_ids"] for choice in raw["choices"]]
-    assert [1, 2] == raw["prompt_token_ids"]
-
-
-@answers
-def test_an_answer_that_is_replayed_is_the_message_that_was_recorded(name):
-    """What goes out comes back, the model's own call ids aside, which stay here."""
-    recorded, request = ANSWERS[name]
-    answer = orjson.loads(chat.encode([recorded], request, created_s=0))["choices"][0]["message"]
-    (replayed,) = chat.decode(body(answer)).messages
-    assert recorded.message.content == replayed.content
-    assert (recorded.message.reasoning or None) == (replayed.reasoning or None)
-    assert [(call.id, call.name, call.arguments) for call in recorded.message.tool_calls] == [
-        (call.id, call.name, call.arguments) for call in replayed.tool_calls
-    ]
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "code"),
-    [
-        (errors.BadRequest("m"), "invalid_request_error", "invalid_request"),
-        (errors.MultimodalUnsupported("m"), "invalid_request_error", "multimodal_unsupported"),
-        (errors.Unauthorized("m"), "authentication_error", "invalid_api_key"),
-        (errors.Forbidden("m"), "permission_error", "forbidden"),
-        (errors.UnknownSession("m"), "not_found_error", "session_not_found"),
-        (errors.SessionExists("m"), "invalid_request_error", "session_exists"),
-        (errors.SessionClosed("m"), "invalid_request_error", "session_closed"),
-        (errors.TooManyRequests("m"), "rate_limit_error", "session_budget_exhausted"),
-        (errors.TooLarge("m"), "invalid_request_error", "request_too_large"),
-        (errors.EngineRefused("m", status=400), "invalid_request_error", "engine_refused"),
-        (errors.EngineRefused("m", status=404), "not_found_error", "engine_refused"),
-        (errors.EngineRefused("m", status=429), "rate_limit_error", "engine_refused"),
-        (errors.EngineProtocolError("m"), "server_error", "engine_protocol_error"),
-        (errors.EngineUnavailable("m"), "server_error", "engine_unavailable"),
-        (errors.RendererError("m"), "server_error", "renderer_error"),
-        (errors.LedgerError("m"), "server_error", "ledger_error"),
-        (errors.GatewayError("m"), "server_error", "internal_error"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
-def test_an_error_is_written_in_openais_shape(error, kind, code):
-    """The type follows the status; all four keys are always there."""
-    expected = {"error": {"message": "m", "type": kind, "param": None, "code": code}}
-    assert expected == orjson.loads(chat.encode_error(error))
-
-
-def test_an_overflow_is_known_by_its_words_as_by_its_code():
-    """One SDK looks for the sentence in the message, another for the code there, a third for the code in its field."""
-    error = orjson.loads(chat.encode_error(errors.ContextLengthExceeded("64 tokens")))["error"]
-    assert (error["type"], error["code"]) == ("invalid_request_error", "context_length_exceeded")
-    assert error["message"].startswith("This model's maximum context length is ")
-    assert "context_length_exceeded" in error["message"]
-    assert "64 tokens" in error["message"]
-
-
-def test_an_error_names_the_field_at_fault():
-    """As the request spelled it."""
-    encoded = chat.encode_error(refused(body(temperature="hot")))
-    assert "temperature" == orjson.loads(encoded)["error"]["param"]
+def test_what_goes_out_is_the_dialects_too():
+    """It is written elsewhere, and found here."""
+    assert (chat.encode, chat.encode_error, chat.stream) == (
+        chat_answer.encode,
+        chat_answer.encode_error,
+        chat_stream.stream,
+    )

@@ -13,7 +13,7 @@ DIALECTS: list[Dialect] = [chat]
 def test_a_dialect_has_all_functions_of_the_protocol(dialect):
     """By name, for those who do not run a type checker."""
     promised = {name for name in vars(Dialect) if not name.startswith("_")}
-    assert {"decode", "encode", "encode_error"} == promised
+    assert {"decode", "encode", "encode_error", "stream"} == promised
     assert promised <= vars(dialect).keys()
 
 

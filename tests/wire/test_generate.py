@@ -668,6 +668,16 @@ def test_a_partial_holds_what_had_evidence():
     )
 
 
+@pytest.mark.parametrize("top_logprobs", [None, 1])
+def test_a_part_is_what_has_been_sampled_there(top_logprobs):
+    """While the rest is still to come: with its evidence, and without a version."""
+    logprobs = {"content": [beside(5, named(5), named(9, -2.0)), beside(6, named(6), named(8, -2.0))]}
+    part = fed(event([5, 6], logprobs), top_logprobs=top_logprobs).part(1, 2)
+    assert (part.ids.tolist(), part.logprobs.tolist()) == ([6], [-1.0])
+    assert (VersionSpan("unknown", 0, 1, "assumed"),) == part.spans
+    assert (part.alternatives.ids.tolist() if part.alternatives else None) == ([6, 8] if top_logprobs else None)
+
+
 def test_a_partial_keeps_the_versions_of_an_abort():
     """0.32 names them in the event that ends it."""
     collector = fed(event([5, 6]), event([], None, finish_reason="abort", weight_versions=[span(0, 2)]))

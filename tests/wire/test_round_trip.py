@@ -20,7 +20,7 @@ from gateway.wire import chat
 from gateway.wire.generate import DONE, Collector
 from gateway.wire.sse import SSEDecoder
 from tests.wire.anything import JSON
-from tests.wire.turns import turn
+from tests.wire.turns import text_of, turn
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 CALLS = st.lists(
@@ -52,7 +52,7 @@ def answers() -> st.SearchStrategy[Message]:
 def written(message: Message) -> dict[str, object]:
     """A message as a client writes it that keeps all of it."""
     if message.role == "assistant":
-        answer = orjson.loads(chat.encode([turn("t", answer=message)], TurnRequest(()), created_s=0))
+        answer = orjson.loads(chat.encode([turn("t", answer=message)], TurnRequest(()), created_s=0, text_of=text_of))
         return dict(answer["choices"][0]["message"])
     optional = {"tool_call_id": message.tool_call_id, "name": message.name}
     return {"role": message.role, "content": message.content, **{k: v for k, v in optional.items() if v is not None}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.wire.sse import SSEDecoder
+from gateway.wire.sse import KEEP_ALIVE, SSEDecoder, encode_event
 
 ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
 TEXT = st.binary(max_size=12).map(lambda raw: raw.replace(b"\r", b"").replace(b"\n", b""))
@@ -130,3 +130,9 @@ def test_a_long_event_in_many_chunks_is_joined_once():
 
     assert len(decoder._rest) == 1000
     assert decoder.feed(b"\n\n") == [b"x" + b"y" * 9990]
+
+
+@pytest.mark.parametrize("payload", [b"", b" a ", b"[DONE]", b'{"a": 1}'])
+def test_an_event_that_is_written_is_read_again(payload):
+    """And a comment before it or after it is nothing to its reader."""
+    assert [payload, b"x"] == decode([KEEP_ALIVE, encode_event(payload), KEEP_ALIVE, encode_event(b"x")])

@@ -15,6 +15,11 @@ def completion(*ids: int, finish: FinishReason = FinishReason.STOP) -> Completio
     return Completion(token_ids(ids), float32s(logprobs), finish, (VersionSpan("v1", 0, len(ids), "engine"),))
 
 
+def text_of(token_id: int) -> tuple[str, bytes]:
+    """What an id of these turns says."""
+    return f"⟨{token_id}⟩", f"⟨{token_id}⟩".encode()
+
+
 def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = None, **fields: Any) -> Turn:
     """A turn that adds two prompt ids to `base` and samples two; `fields` are those of a `Turn`."""
     values: dict[str, Any] = {

@@ -1,0 +1,119 @@
+"""Clients that read slowly: little waits for them, the engine waits instead, and who takes nothing is gone."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from gateway.render.registry import Renderers
+from gateway.wire.sse import SSEDecoder
+from tests.edge.house import HELLO, IM_END, House, Json, OpenHouse, until
+from tests.edge.marks import retry
+from tests.edge.streams import stream
+from tests.edge.talkative import CHARS, Talkative, slow
+
+LONG = [1000] * 9000
+"""Ids that say more than 2 MB."""
+BUFFER_BYTES = 256 * 1024
+
+
+@pytest.fixture
+async def talkative(open_house: OpenHouse, renderers: Renderers) -> House:
+    """A gateway that makes much of each id, and soon takes a client for gone."""
+    return await open_house(renderer=Talkative(renderers.get({}).renderer), stream_stall_s=1.0, narrow=True)
+
+
+async def waiting_bytes(house: House) -> float:
+    """What the gateway says that it holds for the client that it holds most for."""
+    return await house.metric("gateway_stream_buffered_bytes_max")
+
+
+async def resting(house: House) -> tuple[int, float]:
+    """Wait until the engine gets rid of nothing more; how far it came, and the most that was held meanwhile."""
+    emitted, since, most_bytes = -1, time.monotonic(), 0.0
+    while time.monotonic() - since < 0.1:
+        if len(house.journal[0].emitted) != emitted:
+            emitted, since = len(house.journal[0].emitted), time.monotonic()
+        most_bytes = max(most_bytes, await waiting_bytes(house))
+        await asyncio.sleep(0.01)
+    return emitted, most_bytes
+
+
+@pytest.mark.parametrize("asked", [{}, {"logprobs": True, "top_logprobs": 20}], ids=["text", "evidence"])
+async def test_what_waits_for_a_client_that_sips_is_bounded_and_then_it_counts_as_gone(
+    talkative: House, asked: Json
+) -> None:
+    """The engine is not read meanwhile and stopped in the end; what was sampled is an aborted turn; others do not notice."""
+    house = talkative
+    async with slow(house, "s", LONG, **asked) as client:
+        sipping = asyncio.ensure_future(client.sip(1.0))
+        await until(lambda: house.journal and house.journal[0].emitted)
+        emitted, most_bytes = await resting(house)
+        assert 0 < emitted < len(LONG)
+        assert BUFFER_BYTES / 4 < most_bytes <= BUFFER_BYTES
+
+        other = await stream(house, "t", HELLO, [*LONG[:2000], IM_END])
+        assert other.done
+        assert len(other.message["content"]) == 2000 * CHARS
+
+        await until(lambda: house.journal[0].disconnected, within_s=5)
+        sipping.cancel()
+    await house.idle()
+    assert await waiting_bytes(house) == await house.metric("gateway_streams") == 0
+    assert [turn["status"] for turn in await house.turns("s")] == ["aborted"]
+    assert [turn["status"] for turn in await house.turns("t")] == ["complete"]
+
+
+async def test_a_client_that_never_ceases_to_read_gets_everything(open_house: OpenHouse, renderers: Renderers) -> None:
+    """However slow it is: the time in which nothing can be sent counts, not the time that a write takes."""
+    house = await open_house(renderer=Talkative(renderers.get({}).renderer), stream_stall_s=0.5, narrow=True)
+    async with slow(house, "s", [*LONG[:2000], IM_END]) as client:
+        begun = time.monotonic()
+        while not client.read.endswith(b"0\r\n\r\n"):
+            assert await client.take(8192)
+            await asyncio.sleep(0.01)
+        assert time.monotonic() - begun > 2 * 0.5
+
+    body = bytes(client.read).partition(b"\r\n\r\n")[2]
+    said = b"".join(chunked(body))
+    *events, done = SSEDecoder().feed(said)
+    text = "".join(orjson.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
+    assert (done, len(text)) == (b"[DONE]", 2000 * CHARS)
+    (turn,) = await house.turns("s")
+    assert (turn["status"], turn["delivered"]) == ("complete", True)
+
+
+async def test_a_recorded_answer_takes_no_more_room_than_one_that_is_sampled(talkative: House) -> None:
+    """A retry that reads slowly is sent it bit by bit; and when it stalls, the next one gets it again."""
+    script = [*LONG, IM_END]
+    first = await stream(talkative, "s", HELLO, script)
+    async with slow(talkative, "s", script, retry(1)) as client:
+        await until(lambda: waits(talkative))
+        assert await client.take(100)
+        assert await waiting_bytes(talkative) <= BUFFER_BYTES
+        await until(lambda: nobody_reads(talkative), within_s=5)
+
+    again = await stream(talkative, "s", HELLO, script, headers=retry(2))
+    assert again.headers["x-turn-id"] == first.headers["x-turn-id"]
+    assert again.message == first.message
+    assert len(talkative.journal) == 1
+
+
+async def waits(house: House) -> bool:
+    """Whether something waits for a client."""
+    return await waiting_bytes(house) > 1000
+
+
+async def nobody_reads(house: House) -> bool:
+    """Whether no stream is open."""
+    return await house.metric("gateway_streams") == 0
+
+
+def chunked(body: bytes) -> Iterator[bytes]:
+    """The data of the chunks of an HTTP body."""
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        yield body[: int(size, 16)]
+        body = body[int(size, 16) + 2 :]
