@@ -40,7 +40,7 @@ _MAX_WIDTH = 20
 CONSTRAINING_VERSION = (0, 32)
 """The release that first had `reasoning_ended`; those before may ignore a grammar, and do not say so."""
 STREAM_INTERVAL_TOKENS = 8
-"""Ids per event, where the engine can (0.27 and later): reading one costs as much as a dozen ids (bench/streaming)."""
+"""Ids per event, where the engine can (0.27 and later): reading one costs as much as twenty ids (bench/streaming)."""
 
 DONE = b"[DONE]"
 """The payload that ends a stream."""
