@@ -3,6 +3,7 @@
 One to a thousand streams are open at once, behind an engine that puts one token or eight into an event. For each,
 CPU time of this process a token is measured while the engine talks, for several flush intervals, beside the floor: an
 aiohttp application in this process that relays the engine's bytes as they come. Opening and ending a call is left out.
+Prints each as a multiple of the floor, with its microseconds and the events that were sent, both a token.
 Exit code 1 when the adaptive interval costs more than `MOST_TIMES` the floor where most streams are open.
 """
 
@@ -128,13 +129,13 @@ async def run(options: argparse.Namespace) -> int:
             if options.profile:
                 await profiled(ends, port, options.profile, options.interval)
                 return 0
-            worst = 0.0
+            times = 0.0
             for count in STREAMS:
                 for interval in ENGINE_INTERVALS:
-                    worst = await measured(ends, floor, port, streams, count, interval)
+                    times = await measured(ends, floor, port, streams, count, interval)
         finally:
             ends.end()
-    return int(worst > MOST_TIMES)
+    return int(times > MOST_TIMES)
 
 
 def main() -> int:

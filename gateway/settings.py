@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     """How long a stream may be silent before it is sent a comment, so that nothing on the way takes it for dead."""
     flush_interval_ms: float | None = Field(default=None, ge=0, le=10_000)
     """How long a stream gathers what is said before it sends it on; by default not at all while few streams are
-    open, and up to 50 ms while many are."""
+    open, and 50 ms while 256 or more are."""
     stream_interval_tokens: int = Field(default=STREAM_INTERVAL_TOKENS, ge=1, le=1024)
     """How many ids the engine puts into one event, where it can (vLLM 0.27 and later)."""
     stream_buffer_bytes: int = Field(default=256 * 1024, ge=192 * 1024)

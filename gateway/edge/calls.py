@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -79,15 +80,13 @@ class Calls:
             self._deps.metrics.replays.inc()
         try:
             answer = self._streamed if asked.stream else self._whole
-            response = await answer(request, asked, dialect, task, headers)
-        except ClientLeft:
-            _note_loss(task)
-            return web.Response()  # goes nowhere
-        except asyncio.CancelledError:
-            _note_loss(task)
+            return await answer(request, asked, dialect, task, headers)
+        except (ClientLeft, asyncio.CancelledError) as left:
+            if not task.waiters:  # others will say for themselves
+                task.when_done(partial(_note_loss, task))
+            if isinstance(left, ClientLeft):
+                return web.Response()  # goes nowhere
             raise
-        self._note(request, task, headers)
-        return response
 
     def _begin(self, asked: TurnRequest, named: str | None, request_id: str) -> WaitedTask[Taken]:
         session_id = named or self._sessions.found(asked) or _new_id("s")
@@ -110,7 +109,9 @@ class Calls:
     ) -> web.StreamResponse:
         """Wait for the turns and send them."""
         taken = await task.wait()
-        body = dialect.encode(taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
+        encode = partial(dialect.encode, taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
+        # Ten thousand ids with their alternatives take a second.
+        body = await asyncio.to_thread(encode) if asked.top_logprobs else encode()
         ids = [turn.id for turn in taken.turns]
         response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
         try:
@@ -120,6 +121,7 @@ class Calls:
             raise ClientLeft from None
         if request.transport is None or request.transport.is_closing():
             raise ClientLeft
+        _note_delivery(request, taken, headers)
         return response
 
     async def _streamed(
@@ -140,34 +142,31 @@ class Calls:
                         await stream.hold(reader)
                     await stream.send([answer.opening()])
                     await stream.read(reader, answer)
-                    await stream.send(answer.closing((await task.wait()).turns))
+                    taken = await task.wait()
+                    await stream.send(answer.closing(taken.turns))
+                    await stream.close()
+                    _note_delivery(request, taken, headers)
                 except ClientLeft:
                     raise
                 except Exception as error:  # noqa: BLE001  # it is noted, and told
+                    _note_loss(task)
                     await stream.send([answer.failure(noted(error, request, self._deps.metrics))])
-                await stream.close()
+                    await stream.close()
         return stream.response
 
-    def _note(self, request: web.Request, task: WaitedTask[Taken], headers: _Headers) -> None:
-        """An answer has reached its client."""
-        taken = task.result
-        if taken is None:
-            return  # the answer was a failure
-        taken.note_delivery(delivered=True)
-        if _REPLAYED in headers:
-            about = {"session_id": taken.session.id, "request_id": request_id_of(request)}
-            log.info("replay", turn_ids=[turn.id for turn in taken.turns], **about)
+
+def _note_delivery(request: web.Request, taken: Taken, headers: _Headers) -> None:
+    """An answer has reached its client."""
+    taken.note_delivery(delivered=True)
+    if _REPLAYED in headers:
+        about = {"session_id": taken.session.id, "request_id": request_id_of(request)}
+        log.info("replay", turn_ids=[turn.id for turn in taken.turns], **about)
 
 
 def _note_loss(task: WaitedTask[Taken]) -> None:
-    """An answer has not reached its client, as soon as there is one; others who wait will say for themselves."""
-
-    def note() -> None:
-        if task.result is not None:
-            task.result.note_delivery(delivered=False)
-
-    if not task.waiters:
-        task.when_done(note)
+    """An answer, if there is one, has not reached its client."""
+    if task.result is not None:
+        task.result.note_delivery(delivered=False)
 
 
 def _ids(session_id: str, turn_ids: Sequence[str]) -> _Headers:

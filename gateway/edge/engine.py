@@ -133,7 +133,8 @@ class Engine:
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
             self.max_model_len = None
-            reason = str(error) or type(error).__name__
+            cut = isinstance(error, aiohttp.ClientPayloadError)  # whose own words speak of a status 400
+            reason = "it ended before the answer did" if cut else str(error) or type(error).__name__
             raise EngineUnavailable(f"the engine at {self.url} dropped the call: {reason:.200}") from error
 
 

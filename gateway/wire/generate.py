@@ -40,7 +40,7 @@ _MAX_WIDTH = 20
 CONSTRAINING_VERSION = (0, 32)
 """The release that first had `reasoning_ended`; those before may ignore a grammar, and do not say so."""
 STREAM_INTERVAL_TOKENS = 8
-"""Ids per event, where the engine can (0.27 and later): reading one costs as much as a dozen ids (bench/streaming)."""
+"""Ids per event, where the engine can (0.27 and later): reading one costs as much as twenty ids (bench/streaming)."""
 
 DONE = b"[DONE]"
 """The payload that ends a stream."""
@@ -224,7 +224,7 @@ def _logprob(token_id: int, entry: object) -> float:
     if not isinstance(entry, dict):
         raise EngineProtocolError(f"the engine sent no logprob for token id {token_id}")
     named, value = entry.get("token_id", entry.get("token")), entry.get("logprob")
-    if named != f"token_id:{token_id}" and (type(named) is not int or named != token_id):
+    if not (named == token_id and type(named) is int) and named != f"token_id:{token_id}":
         raise EngineProtocolError(f"the engine sent the logprob of {_shown(named)} for token id {token_id}")
     if not isinstance(value, int | float) or value is False or not MISSING_LOGPROB < value <= 0:
         raise EngineProtocolError(f"the engine's logprob for token id {token_id} is missing or none: {_shown(value)}")
