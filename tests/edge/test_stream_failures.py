@@ -6,6 +6,7 @@ import pytest
 
 from tests.edge.house import HELLO, House, OpenHouse, Words, until, user
 from tests.edge.keeping import KeepingStore
+from tests.edge.marks import retry
 from tests.edge.streams import Streamed, reading, stream
 
 EVIDENCE = {
@@ -134,6 +135,25 @@ async def test_an_answer_that_cannot_be_kept_does_not_end_well(open_house: OpenH
     assert streamed.error is not None
     assert "disk" not in streamed.error["message"]
     assert await house.turns("s") == []
+
+
+async def test_an_answer_that_cannot_be_written_has_not_arrived(
+    house: House, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn is complete, and a retry gets it: that is no fault of the model's, nor of the engine's."""
+    with monkeypatch.context() as broken:
+        broken.setattr("gateway.wire.chat_stream.usage", lambda _turns: 1 / 0)
+        streamed = await stream(house, "s", HELLO, words.said("Hi."), stream_options={"include_usage": True})
+    assert streamed.error is not None
+    assert (streamed.error["code"], streamed.done) == ("internal_error", False)
+
+    async def is_lost() -> bool:
+        (turn,) = await house.turns("s")
+        return (turn["status"], turn["delivered"]) == ("complete", False)
+
+    await until(is_lost)
+    again = await stream(house, "s", HELLO, words.said("Hi."), stream_options={"include_usage": True}, headers=retry())
+    assert (again.done, again.headers["x-turn-id"]) == (True, streamed.headers["x-turn-id"])
 
 
 async def test_a_gateway_that_stops_says_so_in_its_streams(house: House, words: Words) -> None:
