@@ -1,15 +1,18 @@
 """Clients that read slowly: little waits for them, the engine waits instead, and who takes nothing is gone."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 
+import aiohttp
 import orjson
 import pytest
 
 from gateway.render.registry import Renderers
 from gateway.wire.sse import SSEDecoder
-from tests.edge.house import HELLO, IM_END, House, Json, OpenHouse, until
+from tests.edge.house import HELLO, IM_END, NARROW_BYTES, House, Json, OpenHouse, until
 from tests.edge.marks import retry
 from tests.edge.streams import stream
 from tests.edge.talkative import CHARS, Talkative, slow
@@ -17,6 +20,20 @@ from tests.edge.talkative import CHARS, Talkative, slow
 LONG = [1000] * 9000
 """Ids that say more than 2 MB."""
 BUFFER_BYTES = 256 * 1024
+
+
+def _narrow_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    connection = socket.socket(family, kind, protocol)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * NARROW_BYTES)
+    return connection
+
+
+@pytest.fixture(autouse=True)
+def narrow_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel take little of what an engine sends, which grows to megabytes otherwise."""
+    connector = partial(aiohttp.TCPConnector, socket_factory=_narrow_socket)
+    monkeypatch.setattr("gateway.edge.engine.aiohttp.TCPConnector", connector)
 
 
 @pytest.fixture
