@@ -136,6 +136,23 @@ async def test_an_answer_that_cannot_be_kept_does_not_end_well(open_house: OpenH
     assert await house.turns("s") == []
 
 
+async def test_a_gateway_that_stops_says_so_in_its_streams(house: House, words: Words) -> None:
+    """Nobody takes what was said so far for an answer."""
+    house.faults.inject("stall", after=9)
+    async with reading(house, "s", HELLO, words.said("Hello, you there.")) as (streamed, chunks):
+        async for _ in chunks:
+            if streamed.message["content"] == "Hello, yo":
+                break
+        await house.http.app.shutdown()
+        async for _ in chunks:
+            pass
+
+    is_broken_off(streamed, "engine_unavailable")
+    assert streamed.error is not None
+    assert "stopping" in streamed.error["message"]
+    assert [turn["status"] for turn in await house.turns("s")] == ["aborted"]
+
+
 async def test_while_the_engine_is_silent_comments_keep_the_stream_alive(open_house: OpenHouse, words: Words) -> None:
     """Before its first word the head leaves after one interval; what follows is the same answer."""
     house = await open_house(keep_alive_s=0.04, sim={"first_token_delay_s": 0.15})

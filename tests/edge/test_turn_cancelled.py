@@ -125,7 +125,7 @@ async def test_cancelled_at_each_of_its_awaits_a_streamed_call_leaves_no_trace_e
     for at in count():
         before = bench.statuses
         feed = Feed("s", ("t",) * n, room_bytes=1 if how == "blocked for room" else 1 << 20)
-        reading = [] if how == "unread" else [asyncio.ensure_future(read(feed, 0 if how == "read" else 0.002))]
+        reading = [] if how == "unread" else [asyncio.ensure_future(read(feed, 0 if how == "read" else 0.004))]
         suspensions = Suspensions(at)
         task = asyncio.ensure_future(suspensions.run(bench.take("A longer answer.", n=n, feed=feed)))
         await asyncio.gather(task, return_exceptions=True)
