@@ -18,7 +18,7 @@ from aiohttp import web
 from gateway.edge.feed import Feed, Reader
 from gateway.edge.request_id import request_id_of
 from gateway.wire.dialect import AnswerStream
-from gateway.wire.pieces import joined
+from gateway.wire.pieces import PIECE_CHARS, joined
 from gateway.wire.sse import KEEP_ALIVE
 
 log = structlog.get_logger()
@@ -116,7 +116,8 @@ class Stream:
             if not await reader.wait(self._streams.keep_alive_s):
                 await self.send([KEEP_ALIVE])
                 continue
-            if (early_s := sent_s + self._streams.interval_s - clock()) > 0:
+            early_s = sent_s + self._streams.interval_s - clock()
+            if early_s > 0 and reader.behind_bytes < PIECE_CHARS:
                 await reader.pause(early_s)
             if said := reader.take():
                 await self.send(answer.say(joined(said)))
