@@ -128,7 +128,6 @@ class Calls:
         self, request: web.Request, asked: TurnRequest, dialect: Dialect, task: WaitedTask[Taken], headers: _Headers
     ) -> web.StreamResponse:
         """Send what is said while it is said. A failure is an answer of its own until the engine has begun its own."""
-        arrived = False
         with task.attended():
             feed = task.feed or _repeated(await task.wait(), self._streams.room_bytes)
             with self._streams.opened(request, feed) as reader:
@@ -147,14 +146,12 @@ class Calls:
                     await stream.send(answer.closing(taken.turns))
                     await stream.close()
                     _note_delivery(request, taken, headers)
-                    arrived = True
                 except ClientLeft:
                     raise
                 except Exception as error:  # noqa: BLE001  # it is noted, and told
+                    _note_loss(task)
                     await stream.send([answer.failure(noted(error, request, self._deps.metrics))])
                     await stream.close()
-        if not arrived:
-            _note_loss(task)
         return stream.response
 
 
