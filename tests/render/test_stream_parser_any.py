@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.formats import DEMO, FORMATS
-from gateway.render.grammar import Grammar
+from gateway.render.markers import Markers
 from gateway.render.registry import load_tokenizer
 from gateway.render.stream_parser import TokenParser
 from tests.render import families
@@ -17,13 +17,13 @@ SMALL = [name for name in FORMATS if name != "qwen3"]
 
 
 class Writer:
-    """What a model of one format may sample: ids, by a tokenizer and its grammar."""
+    """What a model of one format may sample: ids, by a tokenizer and its markers."""
 
     def __init__(self, name, tokenizer, stop):
         self.tokenizer, self.stop_id = tokenizer, tokenizer.convert_tokens_to_ids(stop)
-        self.grammar = grammar = Grammar({"demo": DEMO, **FORMATS}[name], tokenizer, [self.stop_id])
+        self.markers = markers = Markers({"demo": DEMO, **FORMATS}[name], tokenizer, [self.stop_id])
         self.encode = lru_cache(None)(lambda text: self.tokenizer.encode(text, add_special_tokens=False))
-        header = self.encode(grammar.form.headers[0])
+        header = self.encode(markers.form.headers[0])
         self.prompts = [[], header, header + self.encode("<think>\n"), header + self.encode("<think>\n\n</think>\n\n")]
         texts = st.sampled_from([*families.TEXTS, *families.CALLS[name]] * 2 + [stop])
         byte = [self.tokenizer.convert_tokens_to_ids(token) for token in "ðŁĺĢĠé"]
@@ -39,7 +39,7 @@ class Writer:
         """What it says before its stop id, without markers and white space."""
         end = completion.index(self.stop_id) if self.stop_id in completion else len(completion)
         text = self.tokenizer.decode(completion[:end])
-        for marker in (*self.grammar.form.tokens, *self.grammar.form.texts):
+        for marker in (*self.markers.form.tokens, *self.markers.form.texts):
             text = text.replace(marker, "")
         return text.strip()
 
@@ -53,8 +53,8 @@ def joined(deltas):
 
 
 def streamed_is_whole(writer, completion, sizes, prompt):
-    whole = TokenParser(writer.grammar, prompt_ids=prompt)
-    pieces = TokenParser(writer.grammar, prompt_ids=prompt)
+    whole = TokenParser(writer.markers, prompt_ids=prompt)
+    pieces = TokenParser(writer.markers, prompt_ids=prompt)
     single = joined(whole.feed(completion))
     deltas, at, nth = [], 0, 0
     while at < len(completion):
