@@ -14,8 +14,8 @@ from functools import partial
 
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.formats import FORMATS
-from gateway.render.grammar import Grammar
-from gateway.render.pieces import Parsed
+from gateway.render.markers import Markers
+from gateway.render.parsed import Parsed
 from gateway.render.protocol import Tokenizer
 from gateway.render.registry import load_tokenizer
 from gateway.render.stream_parser import TokenParser
@@ -45,9 +45,9 @@ def answer(tokenizer: Tokenizer, case: str, tokens: int) -> list[int]:
     return head + whole + filler * ((room - len(whole)) // len(filler)) + tail
 
 
-def read(grammar: Grammar, ids: Sequence[int], size: int) -> Parsed:
+def read(markers: Markers, ids: Sequence[int], size: int) -> Parsed:
     """One answer, `size` ids at a time."""
-    parser = TokenParser(grammar)
+    parser = TokenParser(markers)
     step = size or len(ids)
     for at in range(0, len(ids), step):
         parser.feed(ids[at : at + step])
@@ -70,17 +70,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     rounds, worst = parser.parse_args().rounds, 0.0
     tokenizer = load_tokenizer(str(FOLDER), MODEL_NAME)
-    grammar = Grammar(FORMATS["qwen3"], tokenizer, tokenizer.encode("<|im_end|>"))
+    markers = Markers(FORMATS["qwen3"], tokenizer, tokenizer.encode("<|im_end|>"))
     for case in CASES:
         for size in FEEDS:
             costs: dict[int, float] = {}
             ratios = []
             for tokens in TOKENS:
                 ids = answer(tokenizer, case, tokens)
-                parsed = read(grammar, ids, size)
+                parsed = read(markers, ids, size)
                 assert bool(parsed.tool_calls) is ("call" in case)
                 assert not parsed.flags
-                costs[tokens] = best_us(rounds, partial(read, grammar, ids, size)) / len(ids)
+                costs[tokens] = best_us(rounds, partial(read, markers, ids, size)) / len(ids)
                 ratios.append(costs[tokens] * len(ids) / best_us(rounds, partial(tokenizer.decode, ids)))
             growth = costs[30_000] / costs[1_000]
             worst = max(worst, growth)

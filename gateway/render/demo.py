@@ -15,8 +15,8 @@ from typing import Protocol, cast
 from gateway.core.types import JsonObject
 from gateway.errors import BadRequest
 from gateway.render.formats import DEMO
-from gateway.render.grammar import Grammar
-from gateway.render.pieces import Parsed
+from gateway.render.markers import Markers
+from gateway.render.parsed import Parsed
 from gateway.render.protocol import MessageDict, MessageDicts, Tokenizer
 from gateway.render.stream_parser import TokenParser
 
@@ -69,7 +69,7 @@ class DemoRenderer:
         self._think, self._think_end = control("<think>"), control("</think>")
         self._call, self._call_end = control("<tool_call>"), control("</tool_call>")
         self._result, self._result_end = control("<tool_response>"), control("</tool_response>")
-        self._grammar = Grammar(DEMO, tokenizer, self._stops)
+        self._markers = Markers(DEMO, tokenizer, self._stops)
         self._no_thought = [] if thinking else self._thought("")
         self._opening = [*self._opener("assistant"), *self._no_thought]
 
@@ -115,7 +115,7 @@ class DemoRenderer:
 
     def stream_parser(self, tools: MessageDicts | None, *, prompt_ids: Sequence[int] = ()) -> TokenParser:
         """A reader of one completion."""
-        return TokenParser(self._grammar, tools, prompt_ids=prompt_ids)
+        return TokenParser(self._markers, tools, prompt_ids=prompt_ids)
 
     def parse_response(self, token_ids: list[int]) -> Parsed:
         """The message that a completion says, up to its first stop id."""

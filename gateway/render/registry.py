@@ -21,7 +21,7 @@ from gateway.errors import BadRequest, ConfigError, RendererError
 from gateway.render import demo, prime
 from gateway.render.call_ids import CallIds
 from gateway.render.formats import FORMATS
-from gateway.render.grammar import Grammar
+from gateway.render.markers import Markers
 from gateway.render.protocol import Renderer, Tokenizer
 from gateway.render.stream_parser import TokenParser
 from gateway.render.token_text import token_texts
@@ -133,8 +133,8 @@ def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObj
     kept, family = getattr(renderer, "effective_thinking_retention", None), prime.family_of(tokenizer)
     if family not in FORMATS:
         return Translator(renderer, tokenizer, kept=kept)
-    grammar = Grammar(FORMATS[family], tokenizer, renderer.get_stop_token_ids())
-    return Translator(renderer, tokenizer, kept=kept, stream_parser=partial(TokenParser, grammar), format_name=family)
+    markers = Markers(FORMATS[family], tokenizer, renderer.get_stop_token_ids())
+    return Translator(renderer, tokenizer, kept=kept, stream_parser=partial(TokenParser, markers), format_name=family)
 
 
 def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 
 from gateway.render.call_bodies import Call
 from gateway.render.formats import Mark
-from gateway.render.grammar import Grammar, Place
-from gateway.render.pieces import Delta, Message, Parsed, Piece
+from gateway.render.markers import Markers, Place
+from gateway.render.parsed import Delta, Message, Parsed, Piece
 from gateway.render.protocol import MessageDicts
 
 MALFORMED = "malformed_tool_call"
@@ -34,10 +34,10 @@ class TokenParser:
     `tools` tell the types of parameters that are written without quotes.
     """
 
-    def __init__(self, grammar: Grammar, tools: MessageDicts | None = None, *, prompt_ids: Sequence[int] = ()) -> None:
-        self._grammar, self._tools = grammar, tools
-        self._lexicons = grammar.lexicons
-        self._decoder = grammar.decoder()
+    def __init__(self, markers: Markers, tools: MessageDicts | None = None, *, prompt_ids: Sequence[int] = ()) -> None:
+        self._markers, self._tools = markers, tools
+        self._lexicons = markers.lexicons
+        self._decoder = markers.decoder()
         self._is_over = False
         self._tail = ""
         """The end of the text so far, where it may begin a marker."""
@@ -52,20 +52,20 @@ class TokenParser:
         self._call: list[str] = []
         """A call so far, its markers included."""
         self._last_opener = 0
-        self._edges = grammar.form.edges
+        self._edges = markers.form.edges
         self._piece = Piece(self._edges.start, self._edges.call)
-        if prompt_ids and opens_thought(grammar, prompt_ids):
+        if prompt_ids and opens_thought(markers, prompt_ids):
             self._open_thought()
 
     def feed(self, token_ids: Sequence[int]) -> list[Delta]:
         """Take the next ids; what they make certain, in order. Ids behind a stop id say nothing."""
-        start, marks, stops = 0, self._grammar.marks, self._grammar.stop_ids
+        start, marks, stops = 0, self._markers.marks, self._markers.stop_ids
         for at, token_id in enumerate(token_ids):
             if self._is_over:
                 break
             if token_id in stops or token_id in marks:
                 self._scan(self._decoder.feed(token_ids[start:at]) + self._decoder.finish())
-                self._decoder = self._grammar.decoder()
+                self._decoder = self._markers.decoder()
                 start = at + 1
                 if token_id in stops:
                     self._is_over = True
@@ -126,7 +126,7 @@ class TokenParser:
         self._flush()
         if self._place is Place.UNDECIDED and mark is not Mark.THINK_END:
             self._held.append((mark, text))
-        elif mark in self._grammar.awaited[self._place]:
+        elif mark in self._markers.awaited[self._place]:
             self._act(mark, text)
         else:
             self._take(text)
@@ -188,7 +188,7 @@ class TokenParser:
         self._go_on(self._around, self._edges.call)
 
     def _read(self, written: list[str]) -> Call | None:
-        return self._grammar.form.read_call("".join(written[1:-1]), self._tools)
+        return self._markers.form.read_call("".join(written[1:-1]), self._tools)
 
     def _say_broken(self, written: list[str]) -> None:
         text = "".join(written)
@@ -230,8 +230,8 @@ class TokenParser:
         self._take(tail)
 
 
-def opens_thought(grammar: Grammar, prompt_ids: Sequence[int]) -> bool:
+def opens_thought(markers: Markers, prompt_ids: Sequence[int]) -> bool:
     """Whether the prompt ends inside a thought, as the prompts of families do that always think first."""
-    opening = TokenParser(grammar)
-    opening.feed(grammar.opening(prompt_ids))
+    opening = TokenParser(markers)
+    opening.feed(markers.opening(prompt_ids))
     return opening.is_thinking

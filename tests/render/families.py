@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from gateway.render.formats import DEMO, FORMATS
-from gateway.render.grammar import Grammar
+from gateway.render.markers import Markers
 from gateway.render.protocol import Tokenizer as GatewayTokenizer
 
 STOP = "<|stop|>"
@@ -147,6 +147,6 @@ def _texts(name: str) -> Iterator[str]:
 
 
 @cache
-def grammar(name: str) -> Grammar:
+def markers(name: str) -> Markers:
     tokenizer = small(name)
-    return Grammar(DEMO if name == "demo" else FORMATS[name], tokenizer, tokenizer.encode(STOP))
+    return Markers(DEMO if name == "demo" else FORMATS[name], tokenizer, tokenizer.encode(STOP))

@@ -13,7 +13,7 @@ import gateway.sim
 from gateway.errors import BadRequest, ConfigError
 from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
-from gateway.render.pieces import Parsed
+from gateway.render.parsed import Parsed
 from gateway.render.protocol import Streaming, StreamParser
 from gateway.render.registry import load_tokenizer, resolve
 from tests.render.doubles import PlainTokenizer

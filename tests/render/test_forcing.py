@@ -166,7 +166,7 @@ def test_a_call_of_an_unknown_format_is_refused(format_name):
 
 
 @pytest.mark.parametrize("format_name", [None, "qwen3"])
-def test_the_clients_own_grammar_is_taken_as_it_is(format_name):
+def test_the_clients_own_markers_is_taken_as_it_is(format_name):
     """It binds the text, for which no format is needed."""
     asked = {"json": SCHEMA}
     bound = constraint(TurnRequest((), constraint=asked), format_name, PlainTokenizer(), opens_thought=False)

@@ -130,10 +130,10 @@ def qwen_writer(qwen):
 
 @cache
 def small(name):
-    """A family whose own tokenizer and renderer are not at hand: its grammar, and a parse that says something else."""
-    grammar, renderer = families.grammar(name), PlainRenderer()
-    renderer.get_stop_token_ids = lambda: sorted(grammar.stop_ids)  # type: ignore[method-assign]  # the family's
-    return Writer(name, Translator(renderer, families.small(name), stream_parser=partial(Careful, grammar)))
+    """A family whose own tokenizer and renderer are not at hand: its markers, and a parse that says something else."""
+    markers, renderer = families.markers(name), PlainRenderer()
+    renderer.get_stop_token_ids = lambda: sorted(markers.stop_ids)  # type: ignore[method-assign]  # the family's
+    return Writer(name, Translator(renderer, families.small(name), stream_parser=partial(Careful, markers)))
 
 
 @given(st.data(), sizes, prompts)

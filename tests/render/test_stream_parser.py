@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.render.call_bodies import Call
-from gateway.render.pieces import Delta, Parsed
+from gateway.render.parsed import Delta, Parsed
 from gateway.render.stream_parser import TokenParser
 from tests.render import families
 from tests.render.families import STOP, dsml, dsml_section, fenced, hermes, section, xml
@@ -37,7 +37,7 @@ def ids(name, text):
 
 
 def parser(name, prompt="", **options):
-    return TokenParser(families.grammar(name), prompt_ids=ids(name, prompt), **options)
+    return TokenParser(families.markers(name), prompt_ids=ids(name, prompt), **options)
 
 
 def read(name, text, prompt="", **options):

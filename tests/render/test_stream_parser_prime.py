@@ -12,7 +12,7 @@ from renderers.configs import Qwen3RendererConfig
 from renderers.parsing import parse_deepseek_v3, parse_deepseek_v4, parse_qwen35
 
 from gateway.render.formats import FORMATS
-from gateway.render.grammar import Grammar
+from gateway.render.markers import Markers
 from gateway.render.stream_parser import TokenParser
 from tests.render import families
 from tests.render.families import STOP, dsml, dsml_section, fenced, hermes, section, xml
@@ -22,7 +22,7 @@ from tests.render.families import STOP, dsml, dsml_section, fenced, hermes, sect
 def both(qwen):
     """Prime's renderer for Qwen3, and a reader of the same ids."""
     renderer = create_renderer(qwen, Qwen3RendererConfig())
-    return renderer, Grammar(FORMATS["qwen3"], qwen, renderer.get_stop_token_ids())
+    return renderer, Markers(FORMATS["qwen3"], qwen, renderer.get_stop_token_ids())
 
 
 def theirs(parsed):
@@ -31,8 +31,8 @@ def theirs(parsed):
     return parsed.content, parsed.reasoning_content or None, calls
 
 
-def ours(grammar, ids, prompt=(), tools=None):
-    parser = TokenParser(grammar, tools, prompt_ids=prompt)
+def ours(markers, ids, prompt=(), tools=None):
+    parser = TokenParser(markers, tools, prompt_ids=prompt)
     parser.feed(ids)
     parsed = parser.finish()
     calls = [(call.name, json.loads(call.arguments)) for call in parsed.tool_calls]
@@ -51,7 +51,7 @@ calls = st.lists(st.tuples(st.text("fg_", min_size=1), st.dictionaries(words, va
 @given(words, words, calls)
 def test_qwen3_answers_as_the_renderer_writes_them_are_parsed_alike(both, content, reasoning, calls):
     """By its own render, from the generation prompt to the end of the turn."""
-    renderer, grammar = both
+    renderer, markers = both
     functions = [{"name": name, "arguments": json.dumps(given)} for name, given in calls]
     answer: dict[str, Any] = {"role": "assistant", "content": content, "reasoning_content": reasoning}
     answer["tool_calls"] = [{"id": "c", "type": "function", "function": function} for function in functions]
@@ -59,7 +59,7 @@ def test_qwen3_answers_as_the_renderer_writes_them_are_parsed_alike(both, conten
     prompt = renderer.render_ids(user, add_generation_prompt=True)
     completion = renderer.render_ids([*user, answer])[len(prompt) :]
 
-    assert ours(grammar, completion, prompt) == theirs(renderer.parse_response(completion, prompt_ids=prompt))
+    assert ours(markers, completion, prompt) == theirs(renderer.parse_response(completion, prompt_ids=prompt))
 
 
 OK = hermes("f", '{"a": 1}')
@@ -87,9 +87,9 @@ OK = hermes("f", '{"a": 1}')
 )
 def test_other_qwen3_answers_that_are_parsed_alike(both, qwen, prompt, text):
     """Thoughts from the prompt, drafts in them, ends of turns, markers out of place."""
-    renderer, grammar = both
+    renderer, markers = both
     given, ids = (qwen.encode(part, add_special_tokens=False) for part in (prompt, text))
-    assert ours(grammar, ids, given) == theirs(renderer.parse_response(ids, prompt_ids=given))
+    assert ours(markers, ids, given) == theirs(renderer.parse_response(ids, prompt_ids=given))
 
 
 def same(text):
@@ -116,18 +116,18 @@ def same(text):
 )
 def test_what_prime_makes_of_qwen3_answers_that_are_not_well_formed(both, qwen, text, here, there):
     """Text behind a call, broken calls, and white space in an open thought: the differences of docs/parsing.md."""
-    renderer, grammar = both
+    renderer, markers = both
     ids = qwen.encode(text, add_special_tokens=False)
-    assert ours(grammar, ids) == here
+    assert ours(markers, ids) == here
     assert theirs(renderer.parse_response(ids)) == there
 
 
 def test_prime_cuts_a_thought_where_its_end_is_spelled_in_letters(both, qwen):
     """It tells the thought by ids and the content by text."""
-    renderer, grammar = both
+    renderer, markers = both
     parts = ("<think>a ", "</", "think", ">", " b</think>ok")
     ids = [i for part in parts for i in qwen.encode(part, add_special_tokens=False)]
-    assert ours(grammar, ids) == ("ok", "a </think> b", [])
+    assert ours(markers, ids) == ("ok", "a </think> b", [])
     assert theirs(renderer.parse_response(ids)) == ("b</think>ok", "a </think> b", [])
 
 
@@ -174,7 +174,7 @@ def test_well_formed_answers_of_the_other_families_are_parsed_alike(name, though
     ids = families.small(name).encode(text, add_special_tokens=False)
 
     content_, reasoning, calls = theirs(prime(name)(ids))
-    assert ours(families.grammar(name), ids, tools=TOOLS) == (content_.strip(), reasoning and reasoning.strip(), calls)
+    assert ours(families.markers(name), ids, tools=TOOLS) == (content_.strip(), reasoning and reasoning.strip(), calls)
     assert calls == [("f", given)] * count
 
 
@@ -196,4 +196,4 @@ def test_what_prime_makes_of_other_calls(name, text, here, there):
     """Indentation, text between parameters, calls outside of a section or in a thought."""
     ids = families.small(name).encode(text, add_special_tokens=False)
     expected = [[] if given is None else [("f", given)] for given in (here, there)]
-    assert [ours(families.grammar(name), ids, tools=TOOLS)[2], theirs(prime(name)(ids))[2]] == expected
+    assert [ours(families.markers(name), ids, tools=TOOLS)[2], theirs(prime(name)(ids))[2]] == expected

@@ -51,7 +51,7 @@ class Lexicon:
         return len(text)
 
 
-class Grammar:
+class Markers:
     """A format, a tokenizer and the ids that end a turn: made once, since to look up a vocabulary takes long.
 
     Raises:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.render.call_bodies import Call
-from gateway.render.pieces import Delta, Message, Parsed, Piece
+from gateway.render.parsed import Delta, Message, Parsed, Piece
 
 EDGES = [(None, None), ("", "\n"), ("\n\n", "\n"), ("\n", "\n")]
 
