@@ -28,7 +28,7 @@ from gateway.edge.session import Session, TurnCall
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
-from gateway.render.forcing import constraint, ends_in_thought
+from gateway.render.forcing import structured_outputs
 from gateway.render.reading import Ending, Reading
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
@@ -138,12 +138,12 @@ async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
 
 
 def _rendered(translator: Translator, pending: PendingTurn, window: int) -> Plan:
-    request, tokenizer = pending.request, translator.tokenizer
-    if outgrows(request, window, tokenizer):
+    request = pending.request
+    if outgrows(request, window, translator.tokenizer):
         raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     prompt = build_prompt(translator, pending)
-    opens_thought = ends_in_thought(prompt.ids, tokenizer)
-    bound = constraint(request, translator.format_name, tokenizer, opens_thought=opens_thought)
+    opens_thought = translator.opens_thought(prompt.ids)
+    bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=opens_thought)
     return Plan(translator, pending, prompt, _retention(translator, pending, prompt), bound)
 
 

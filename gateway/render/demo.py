@@ -69,7 +69,8 @@ class DemoRenderer:
         self._think, self._think_end = control("<think>"), control("</think>")
         self._call, self._call_end = control("<tool_call>"), control("</tool_call>")
         self._result, self._result_end = control("<tool_response>"), control("</tool_response>")
-        self._markers = Markers(DEMO, tokenizer, self._stops)
+        self.markers = Markers(DEMO, tokenizer, self._stops)
+        """What its answers are read by."""
         self._no_thought = [] if thinking else self._thought("")
         self._opening = [*self._opener("assistant"), *self._no_thought]
 
@@ -113,13 +114,9 @@ class DemoRenderer:
         close = self._text("\n") if closed else [self._end, *self._text("\n")]
         return previous_prompt_ids + said + close + self._messages(new_messages) + self._opening
 
-    def stream_parser(self, tools: MessageDicts | None, *, prompt_ids: Sequence[int] = ()) -> TokenParser:
-        """A reader of one completion."""
-        return TokenParser(self._markers, tools, prompt_ids=prompt_ids)
-
     def parse_response(self, token_ids: list[int]) -> Parsed:
         """The message that a completion says, up to its first stop id."""
-        parser = self.stream_parser(None)
+        parser = TokenParser(self.markers)
         parser.feed(token_ids)
         return parser.finish()
 

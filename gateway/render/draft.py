@@ -34,11 +34,10 @@ class Draft:
         self._reasoning: list[str] = []
         self._calls: list[ToolCall] = []
 
-    def add(self, parsed: ParsedDelta, ids: Sequence[int]) -> list[Delta]:
-        """Take more of a parse; what of it the client is told."""
-        content, reasoning, found = guarded(parts, parsed)
+    def add(self, content: str, reasoning: str, calls: Sequence[ParsedCall], ids: Sequence[int]) -> list[Delta]:
+        """Take more of a parse, see `parts`; what of it the client is told."""
         told = [self._noted(Delta(reasoning=reasoning)), self._noted(Delta(content=content))]
-        for call in found:
+        for call in calls:
             sound = guarded(_call, call, self._mint)
             told.append(self._noted(Delta(call=sound) if sound else self._broken(call, ids)))
         return [delta for delta in told if delta != Delta()]
@@ -76,7 +75,15 @@ class Draft:
 
 
 def parts(parsed: ParsedDelta) -> tuple[str, str, list[ParsedCall]]:
-    """Content, reasoning and calls of a parse, the texts known to be text."""
+    """Content, reasoning and calls of a parse, the texts known to be text.
+
+    Raises:
+        RendererError: it is no parse.
+    """
+    return guarded(_parts, parsed)
+
+
+def _parts(parsed: ParsedDelta) -> tuple[str, str, list[ParsedCall]]:
     content, reasoning = parsed.content or "", parsed.reasoning_content or ""
     (content + reasoning).encode()  # fails for what is no text, or could not be sent as UTF-8
     return content, reasoning, list(parsed.tool_calls or ())

@@ -7,75 +7,32 @@ and the arguments follow that tool's schema in the family's own notation. Behind
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from gateway.core.types import JsonObject, TurnRequest
 from gateway.errors import BadRequest
+from gateway.render.formats import CallForm, Format
 from gateway.render.protocol import Tokenizer
 
 _MAX_WHITESPACE = 1
 """Characters between the parts of the arguments: what these families write, and no room to wander in."""
 _MARKER = re.compile(r"(</?tool_call>|<｜[^｜]*｜>|｜DSML｜)")
-_OPEN_THOUGHT = re.compile(r"(<think>|<\|think\|>|<seed:think>|\[THINK\]|◁think▷)\s*$")
-_TAIL_IDS = 16
-"""Ids at the end of a prompt that hold such a marker, also where it is spelled in letters."""
 _CHANNEL = "<|channel|>"
 """The token with which some formats say what kind of text follows, the answer itself too."""
 _BARE_NAME = re.compile(r"[^\s<>\"]+")
 """Names that can stand in a call without quotes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CallForm:
-    """A call as it is written: `before`, the name, `between`, the arguments, `after`."""
-
-    before: str
-    between: str
-    after: str
-    style: str = "json"
-    """How the arguments are written, in xgrammar's words."""
-    name_is_json: bool = False
-
-
-_HERMES = _CallForm('<tool_call>\n{"name": ', ', "arguments": ', "}\n</tool_call>", name_is_json=True)
-_XML = _CallForm("<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "qwen_xml")
-_FENCED = _CallForm(
-    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-    "\n```json\n",
-    "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-)
-_DSML = _CallForm(
-    '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="',
-    '">\n',
-    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
-    "deepseek_xml",
-)
-
-_FORMS: Mapping[str, _CallForm] = {
-    "demo": _HERMES,
-    "qwen3": _HERMES,
-    "qwen3.5": _XML,
-    "qwen3.6": _XML,
-    "deepseek-v3": _FENCED,
-    "deepseek-r1": _FENCED,
-    "deepseek-v4": _DSML,
-}
-"""By the names of the formats that can be parsed."""
-
-
-def constraint(
-    request: TurnRequest, format_name: str | None, tokenizer: Tokenizer, *, opens_thought: bool
+def structured_outputs(
+    request: TurnRequest, form: Format | None, tokenizer: Tokenizer, *, opens_thought: bool
 ) -> JsonObject | None:
     """What binds the answer, as vLLM's `structured_outputs`; ``None`` where nothing does.
 
-    `format_name` is the format of the model's calls, ``None`` where it is not known; `opens_thought` says that
-    the prompt ends inside a thought, which a grammar would take for the answer.
+    `form` is how the model writes, ``None`` where that is not known.
 
     Raises:
-        BadRequest: the prompt opens a thought, the call that is to be forced cannot be written in this format, or
-            the model's answers are not their text alone.
+        BadRequest: the prompt opens a thought, which a grammar would take for the answer; the call that is to be
+            forced cannot be written in the model's format; or its answers are not their text alone.
     """
     if request.constraint is None and not request.forced_tools:
         return None
@@ -87,22 +44,16 @@ def constraint(
             param="chat_template_kwargs",
         )
     if request.constraint is not None:
-        if format_name is None and len(tokenizer.encode(_CHANNEL, add_special_tokens=False)) == 1:
+        if form is None and len(tokenizer.encode(_CHANNEL, add_special_tokens=False)) == 1:
             raise BadRequest(
                 "response_format and structured_outputs: this model wraps its answers, and cannot be bound"
             )
         return request.constraint
-    form = _FORMS.get(format_name or "")
     if form is None:
         raise BadRequest('tool_choice: calls of this model cannot be forced, use "auto"', param="tool_choice")
-    calls = [_call(form, name, _schema(request, name), tokenizer) for name in request.forced_tools]
+    calls = [_call(form.call, name, _schema(request, name), tokenizer) for name in request.forced_tools]
     tag = {"type": "structural_tag", "format": {"type": "or", "elements": calls} if len(calls) > 1 else calls[0]}
     return {"structural_tag": json.dumps(tag, ensure_ascii=False)}
-
-
-def ends_in_thought(prompt_ids: Sequence[int], tokenizer: Tokenizer) -> bool:
-    """Whether a prompt ends where a thought begins, as far as that can be seen without knowing the model's format."""
-    return _OPEN_THOUGHT.search(tokenizer.decode(prompt_ids[-_TAIL_IDS:])) is not None
 
 
 def _schema(request: TurnRequest, name: str) -> JsonObject:
@@ -112,7 +63,7 @@ def _schema(request: TurnRequest, name: str) -> JsonObject:
     return {"type": "object", **cast(JsonObject, parameters or {})}
 
 
-def _call(form: _CallForm, name: str, schema: JsonObject, tokenizer: Tokenizer) -> JsonObject:
+def _call(form: CallForm, name: str, schema: JsonObject, tokenizer: Tokenizer) -> JsonObject:
     if not form.name_is_json and not _BARE_NAME.fullmatch(name):
         raise BadRequest(
             f"tool_choice: this model cannot write a call of a tool named {name!r:.80}", param="tool_choice"

@@ -10,18 +10,16 @@ from typing import get_args
 from gateway.core.types import Answer, Delta, Flag, Message, TurnRequest
 from gateway.errors import RendererError
 from gateway.render.draft import guarded, parts
-from gateway.render.protocol import ParsedCall, ParsedDelta, ParsedResponse
+from gateway.render.plain_parser import PlainParser
+from gateway.render.protocol import ParsedDelta, ParsedResponse
 from gateway.render.stops import StopWatch
+from gateway.render.stream_parser import TokenParser
 from gateway.render.translator import Translator
 
-
-@dataclass(frozen=True, slots=True)
-class _Rest:
-    """What a parser found last, and did not tell."""
-
-    content: str
-    reasoning_content: str
-    tool_calls: Sequence[ParsedCall]
+_BOUND_TEXT = {"json", "json_object", "regex", "choice"}
+"""Grammars of answers that are text alone; others may well have tool calls in them."""
+_COMPARED_IDS = 16_384
+"""How long an answer a renderer's own parse is asked for, beside its stream parser; of ours, see `Format`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,18 @@ class Reading:
         self._prompt_ids = prompt_ids
         self._request = request
         self._watch = StopWatch(translator.tokenizer, request.sampling, translator.stop_ids)
-        self._parser = translator.parser(prompt_ids, request.tools)
+        if _BOUND_TEXT.isdisjoint(request.constraint or ()):
+            self._parser, self._compared_ids = translator.parser(prompt_ids, request.tools), _COMPARED_IDS
+            if translator.form is not None:
+                self._compared_ids = translator.form.compared_ids
+        else:
+            self._parser, self._compared_ids = PlainParser(translator.tokenizer, translator.stop_ids), 0
         self._draft = translator.draft(mint)
         self._shown: list[int] = []
+        # What the parser told; where a call was broken, the client was told more.
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls = 0
-        # What the parser told: where a call was broken, the client was told more.
 
     @property
     def shown(self) -> int:
@@ -72,11 +75,13 @@ class Reading:
         rest = self._read(self._watch.finish())
         if self._parser is None:
             rest += self._add(self._translator.parsed(self._shown, self._prompt_ids, self._request.tools))
+            rest += self._draft.close(self._shown)
         else:
-            rest += self._add(self._untold(guarded(self._parser.finish)))
-        rest += self._draft.close(self._shown)
-        if self._parser is not None and not self._agrees():
-            self._draft.flags.append("parse_differs")
+            rest += self._finish(guarded(self._parser.finish))
+            if not isinstance(self._parser, TokenParser):
+                rest += self._draft.close(self._shown)
+            if len(self._shown) <= self._compared_ids and not self._agrees():
+                self._draft.flags.append("parse_differs")
         stop = self._watch.stop
         if stop is not None and stop.cut:
             self._draft.flags.append("stop_cut")
@@ -90,28 +95,31 @@ class Reading:
         return [delta for parsed in told for delta in self._add(parsed)]
 
     def _add(self, parsed: ParsedDelta) -> list[Delta]:
-        content, reasoning, calls = guarded(parts, parsed)
+        content, reasoning, calls = parts(parsed)
         self._content.append(content)
         self._reasoning.append(reasoning)
         self._calls += len(calls)
-        return self._draft.add(parsed, self._shown)
+        return self._draft.add(content, reasoning, calls, self._shown)
 
-    def _untold(self, whole: ParsedResponse) -> "_Rest":
-        """What a parser finishes with, without what it told before."""
-        content, reasoning, calls = guarded(parts, whole)
+    def _finish(self, whole: ParsedResponse) -> list[Delta]:
+        """Take what a parser finishes with: what of it was not told before."""
+        content, reasoning, calls = parts(whole)
         told, reasoned = "".join(self._content), "".join(self._reasoning)
         if not (content.startswith(told) and reasoning.startswith(reasoned) and len(calls) >= self._calls):
             raise RendererError("the renderer's stream parser finished with another message than it had told")
         self._draft.flags += [flag for flag in getattr(whole, "flags", ()) if flag in get_args(Flag)]
-        return _Rest(content[len(told) :], reasoning[len(reasoned) :], calls[self._calls :])
+        rest = content[len(told) :], reasoning[len(reasoned) :], calls[self._calls :]
+        return self._draft.add(*rest, self._shown)
 
     def _agrees(self) -> bool:
         """Whether the renderer's own parse says the same, as far as a client is told."""
+        other = self._translator.draft(str)
         try:
-            other = self._translator.parse(self._shown, self._prompt_ids, self._request.tools, str)
+            parsed = self._translator.parsed(self._shown, self._prompt_ids, self._request.tools)
+            other.add(*parts(parsed), self._shown)
         except RendererError:
             return False
-        return _gist(other.message) == _gist(self._draft.answer.message)
+        return _gist(other.answer.message) == _gist(self._draft.answer.message)
 
 
 def _gist(message: Message) -> tuple[object, ...]:

@@ -23,7 +23,6 @@ from gateway.render.call_ids import CallIds
 from gateway.render.formats import FORMATS
 from gateway.render.markers import Markers
 from gateway.render.protocol import Renderer, Tokenizer
-from gateway.render.stream_parser import TokenParser
 from gateway.render.token_text import token_texts
 from gateway.render.translator import Translator
 
@@ -134,7 +133,7 @@ def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObj
     if family not in FORMATS:
         return Translator(renderer, tokenizer, kept=kept)
     markers = Markers(FORMATS[family], tokenizer, renderer.get_stop_token_ids())
-    return Translator(renderer, tokenizer, kept=kept, stream_parser=partial(TokenParser, markers), format_name=family)
+    return Translator(renderer, tokenizer, kept=kept, markers=markers)
 
 
 def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
@@ -146,7 +145,7 @@ def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:
         if not template_kwargs:
             raise RendererError(str(error)) from None
         raise BadRequest(str(error), param="chat_template_kwargs") from None
-    return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION, format_name="demo")
+    return Translator(renderer, tokenizer, kept=demo.THINKING_RETENTION, markers=renderer.markers)
 
 
 def bridged_roles(renderers: Renderers) -> set[str]:

@@ -5,16 +5,21 @@ ids and `Message` objects only.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 
-from gateway.core.types import Answer, Message, Messages, ToolCall, Tools, token_ids
+from gateway.core.types import Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
 from gateway.render.call_ids import CallIds, in_form, learn_call_ids
 from gateway.render.draft import Draft, guarded
-from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, StreamParser, Tokenizer
+from gateway.render.formats import Format
+from gateway.render.markers import Markers
+from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, Streaming, StreamParser, Tokenizer
+from gateway.render.stream_parser import TokenParser, opens_thought
 
-ParserMaker = Callable[..., StreamParser]
-"""As a renderer's own ``stream_parser``."""
+_OPEN_THOUGHT = re.compile(r"(<think>|<\|think\|>|<seed:think>|\[THINK\]|◁think▷)\s*$")
+_TAIL_IDS = 16
+"""Ids at the end of a prompt that hold such a marker, also where it is spelled in letters."""
 
 
 class Translator:
@@ -25,26 +30,18 @@ class Translator:
     """
 
     def __init__(
-        self,
-        renderer: Renderer,
-        tokenizer: Tokenizer,
-        *,
-        kept: str | None = None,
-        stream_parser: ParserMaker | None = None,
-        format_name: str | None = None,
+        self, renderer: Renderer, tokenizer: Tokenizer, *, kept: str | None = None, markers: Markers | None = None
     ) -> None:
         self.renderer = renderer
         self.tokenizer = tokenizer
-        self.format_name = format_name
-        """In which of our formats the model writes, ``None`` where that is not known."""
+        self.markers = markers
+        """How the model writes, where we know that: then we read its answers, and not its renderer."""
         self.thinking_retention = kept
         """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
         self.stop_ids = _ids(guarded(renderer.get_stop_token_ids))
         self.call_ids: CallIds = "shown"
         """What the template does with tool-call ids: taken as they are, until it was learnt."""
         self._parse_options = _taken(renderer.parse_response, "tools", "prompt_ids")
-        self._stream_parser: ParserMaker | None = stream_parser or getattr(renderer, "stream_parser", None)
-        self._stream_options = _taken(self._stream_parser, "prompt_ids") if self._stream_parser else set()
 
     def learn(self) -> "Translator":
         """Find out what the template does with tool-call ids, and from now on give it what it demands."""
@@ -62,13 +59,6 @@ class Translator:
         result = guarded(step, prompt_ids, sampled, self._dicts(new), tools=_tools(tools))
         return None if result is None else _ids(result)
 
-    def parse(self, ids: list[int], prompt_ids: list[int], tools: Tools, mint: Callable[[], str]) -> Answer:
-        """The message that a completion says, as `Draft` makes one of it. Tool calls get ids from `mint`."""
-        draft = self.draft(mint)
-        draft.add(self.parsed(ids, prompt_ids, tools), ids)
-        draft.close(ids)
-        return draft.answer
-
     def parsed(self, ids: list[int], prompt_ids: list[int], tools: Tools) -> ParsedResponse:
         """What the renderer itself makes of a completion."""
         # Copies: what was sampled and shown to the engine is not the renderer's to change.
@@ -81,10 +71,24 @@ class Translator:
 
     def parser(self, prompt_ids: list[int], tools: Tools) -> StreamParser | None:
         """What reads one completion as it comes; ``None`` where it can only be parsed as a whole."""
-        if self._stream_parser is None:
+        if self.markers is not None:
+            return TokenParser(self.markers, _tools(tools), prompt_ids=prompt_ids)
+        if not isinstance(self.renderer, Streaming):
             return None
-        options = {"prompt_ids": list(prompt_ids)} if self._stream_options else {}
-        return guarded(self._stream_parser, _tools(tools), **options)
+        takes = _taken(self.renderer.stream_parser, "prompt_ids")
+        options = {"prompt_ids": list(prompt_ids)} if takes else {}
+        return guarded(self.renderer.stream_parser, _tools(tools), **options)
+
+    @property
+    def form(self) -> Format | None:
+        """How the model writes, where we know that."""
+        return self.markers.form if self.markers else None
+
+    def opens_thought(self, prompt_ids: list[int]) -> bool:
+        """Whether a prompt ends inside a thought, as far as that can be told where we do not know how models write."""
+        if self.markers is not None:
+            return opens_thought(self.markers, prompt_ids)
+        return _OPEN_THOUGHT.search(self.tokenizer.decode(prompt_ids[-_TAIL_IDS:])) is not None
 
     def _dicts(self, messages: Messages) -> list[MessageDict]:
         shown = in_form if self.call_ids == "demanded" else str

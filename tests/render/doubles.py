@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.core.types import TurnRequest
+from gateway.render.reading import Reading
+
 
 @dataclass
 class Call:
@@ -151,3 +154,10 @@ def endless_factory(tokenizer):
     renderer = PlainRenderer()
     renderer.get_stop_token_ids = list  # type: ignore[method-assign]  # it misbehaves on purpose
     return renderer
+
+
+def read(translator, ids, prompt_ids=(), tools=(), mint=str):
+    """The answer that a completion is read as, all of it at once."""
+    reading = Reading(translator, list(prompt_ids), TurnRequest((), tools=tuple(tools)), mint)
+    reading.feed(ids)
+    return reading.finish().answer

@@ -8,7 +8,7 @@ from gateway.core.types import Message, ToolCall
 from gateway.render.call_ids import in_form
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
-from tests.render.doubles import Call, LetterRenderer, PlainRenderer, PlainTokenizer, Response
+from tests.render.doubles import Call, LetterRenderer, PlainRenderer, PlainTokenizer, Response, read
 
 NINE = "[A-Za-z0-9]{9}"
 MINTED = "call_0123456789abcdef01234567"
@@ -112,6 +112,6 @@ def test_where_none_is_demanded_ids_are_shown_as_they_are():
 def test_an_empty_id_is_none_of_the_models_own():
     """It could not tell one call from another."""
     renderer = PlainRenderer(Response(tool_calls=[Call("look", {}, id="")]))
-    answer = Translator(renderer, PlainTokenizer()).parse([1], [1], (), lambda: MINTED)
+    answer = read(Translator(renderer, PlainTokenizer()), [1], [1], (), lambda: MINTED)
 
     assert answer.message.tool_calls[0] == ToolCall(MINTED, "look", "{}", own_id=None)

@@ -14,7 +14,6 @@ from gateway.errors import BadRequest, ConfigError
 from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
 from gateway.render.parsed import Parsed
-from gateway.render.protocol import Streaming, StreamParser
 from gateway.render.registry import load_tokenizer, resolve
 from tests.render.doubles import PlainTokenizer
 
@@ -248,18 +247,6 @@ def test_calls_and_what_is_no_call_stand_in_an_answer_together():
     text = "hey\nand\n<tool_call>\nnonsense\n</tool_call>"
     expected = Parsed(text, "hm", (Call("f", '{"a": 1}'),), ("malformed_tool_call",))
     assert renderer().parse_response(ids(completion)) == expected
-
-
-def test_a_streamed_answer_is_the_parsed_one():
-    """Id by id; a prompt of this renderer never opens a thought."""
-    own = renderer(enable_thinking=False)
-    completion = ids("\n hey \n<tool_call>nonsense</tool_call>\nbye\n<|im_end|>")
-    assert isinstance(renderer(), Streaming)
-    parser: StreamParser = own.stream_parser(TOOLS, prompt_ids=own.render_ids([USER], add_generation_prompt=True))
-    deltas = [delta for token_id in completion for delta in parser.feed([token_id])]
-
-    assert parser.finish() == own.parse_response(completion)
-    assert "".join(delta.content or "" for delta in deltas) + "\n" == own.parse_response(completion).content
 
 
 @pytest.mark.parametrize(("spec", "name"), [("auto", MODEL_NAME), ("auto", str(FOLDER)), ("demo", "any name")])

@@ -7,9 +7,10 @@ import pytest
 from gateway.core.types import Message, TurnRequest
 from gateway.errors import BadRequest
 from gateway.render import demo
-from gateway.render.forcing import constraint, ends_in_thought
+from gateway.render.forcing import structured_outputs
+from gateway.render.formats import DEMO, FORMATS
 from gateway.render.registry import load_tokenizer, resolve
-from tests.render.doubles import PlainTokenizer
+from tests.render.doubles import PlainTokenizer, read
 
 ARGUMENTS = {"city": "Rome", "days": 3}
 SCHEMA = {
@@ -43,9 +44,12 @@ def forcing(*names, tools=()):
     return TurnRequest((), tools=tools or tuple(tool(name, parameters=SCHEMA) for name in names), forced_tools=names)
 
 
-def tag(request, format_name, tokenizer):
+FORMS = {**FORMATS, "demo": DEMO}
+
+
+def tag(request, form, tokenizer):
     """The structural tag that binds the answer."""
-    bound = constraint(request, format_name, tokenizer, opens_thought=False)
+    bound = structured_outputs(request, form, tokenizer, opens_thought=False)
     assert bound is not None
     assert bound.keys() == {"structural_tag"}
     whole = json.loads(str(bound["structural_tag"]))
@@ -81,15 +85,14 @@ def family(request, tokenizer_folder):
     own = request.param == demo.MODEL_NAME
     tokenizer = load_tokenizer(str(demo.FOLDER) if own else tokenizer_folder, request.param)
     renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=True)
-    names = {"Qwen/Qwen3-8B": "qwen3", "Qwen/Qwen3.5-9B": "qwen3.5", "Qwen/Qwen3.6-35B-A3B": "qwen3.6"}
-    return renderers.get({"enable_thinking": False}), names.get(request.param, "demo")
+    return renderers.get({"enable_thinking": False})
 
 
 def test_a_forced_call_is_one_that_the_models_own_parser_reads(family):
     """Each tool's alternative, to the letter; nothing stands around the call, and its markers are tokens."""
-    translator, format_name = family
+    translator = family
     tools = (tool("look", parameters=SCHEMA), tool("see.now-2", parameters=SCHEMA))
-    bound = tag(forcing("look", "see.now-2", tools=tools), format_name, translator.tokenizer)
+    bound = tag(forcing("look", "see.now-2", tools=tools), translator.form, translator.tokenizer)
 
     assert bound["type"] == "or"
     for name, alternative in zip(("look", "see.now-2"), bound["elements"], strict=True):
@@ -97,7 +100,7 @@ def test_a_forced_call_is_one_that_the_models_own_parser_reads(family):
         assert first["type"] == last["type"] == "token"
         text = written(alternative, translator.tokenizer)
         ids = [*translator.tokenizer.encode(text, add_special_tokens=False), translator.stop_ids[0]]
-        answer = translator.parse(ids, translator.render([Message("user", "?")], tools), tools, lambda: "call_1")
+        answer = read(translator, ids, translator.render([Message("user", "?")], tools), tools, lambda: "call_1")
         (call,) = answer.message.tool_calls
         assert (name, ARGUMENTS) == (call.name, json.loads(call.arguments))
         assert ("", None, ()) == (answer.message.content, answer.message.reasoning, answer.flags)
@@ -106,14 +109,14 @@ def test_a_forced_call_is_one_that_the_models_own_parser_reads(family):
 @pytest.mark.parametrize("format_name", ["deepseek-v3", "deepseek-r1"])
 def test_deepseeks_fenced_calls_are_forced(format_name):
     """As its template writes them, markers as tokens."""
-    (begin, call, sep, end, ends), (bound) = range(5), tag(forcing("look"), format_name, MarkerTokenizer())
+    (begin, call, sep, end, ends), (bound) = range(5), tag(forcing("look"), FORMS[format_name], MarkerTokenizer())
     assert outline(bound) == [begin, call, "function", sep, "look\n```json\n", "json", "\n```", end, ends]
 
 
 def test_deepseeks_markup_is_forced():
     """As its encoder writes it, behind the two line breaks that end an empty content."""
     dsml = 5
-    assert outline(tag(forcing("look"), "deepseek-v4", MarkerTokenizer())) == [
+    assert outline(tag(forcing("look"), FORMS["deepseek-v4"], MarkerTokenizer())) == [
         *("\n\n<", dsml, "tool_calls>\n<", dsml, 'invoke name="', 'look">\n', "deepseek_xml"),
         *("</", dsml, "invoke>\n</", dsml, "tool_calls>"),
     ]
@@ -121,7 +124,7 @@ def test_deepseeks_markup_is_forced():
 
 def test_a_marker_that_is_no_token_is_spelled():
     """A tokenizer of another kind still writes the same text."""
-    assert outline(tag(forcing("look"), "qwen3", PlainTokenizer())) == [
+    assert outline(tag(forcing("look"), FORMS["qwen3"], PlainTokenizer())) == [
         *("<tool_call>", '\n{"name": ', '"look", "arguments": ', "json", "}\n", "</tool_call>")
     ]
 
@@ -135,7 +138,7 @@ def test_each_tool_has_the_arguments_of_its_own_schema():
         tool("nap", parameters=None),
         tool("run", parameters={}),
     )
-    bound = tag(forcing("go", "stay", "rest", "nap", "run", tools=tools), "qwen3", PlainTokenizer())
+    bound = tag(forcing("go", "stay", "rest", "nap", "run", tools=tools), FORMS["qwen3"], PlainTokenizer())
     schemas = [part["json_schema"] for call in bound["elements"] for part in call["elements"] if "json_schema" in part]
     assert schemas == [PARAMETERS["go"], {"type": "object", "properties": {}}, *[{"type": "object"}] * 3]
 
@@ -143,7 +146,7 @@ def test_each_tool_has_the_arguments_of_its_own_schema():
 def test_only_the_named_tool_can_be_called():
     """The others are offered, and not to be had."""
     tools = tuple(tool(name, parameters=schema) for name, schema in PARAMETERS.items())
-    bound = json.dumps(tag(forcing("stay", tools=tools), "demo", PlainTokenizer()))
+    bound = json.dumps(tag(forcing("stay", tools=tools), FORMS["demo"], PlainTokenizer()))
     assert ("stay" in bound, "go" in bound) == (True, False)
 
 
@@ -152,24 +155,23 @@ def test_only_the_named_tool_can_be_called():
 def test_a_name_that_the_format_cannot_carry_is_refused(name, format_name):
     """Without quotes it would be read as something else; JSON can say it."""
     with pytest.raises(BadRequest, match="cannot write a call") as caught:
-        constraint(forcing(name), format_name, PlainTokenizer(), opens_thought=False)
+        structured_outputs(forcing(name), FORMS[format_name], PlainTokenizer(), opens_thought=False)
     assert caught.value.param == "tool_choice"
-    assert json.dumps(name) + ', "arguments": ' in outline(tag(forcing(name), "qwen3", PlainTokenizer()))
+    assert json.dumps(name) + ', "arguments": ' in outline(tag(forcing(name), FORMS["qwen3"], PlainTokenizer()))
 
 
-@pytest.mark.parametrize("format_name", [None, "other"])
-def test_a_call_of_an_unknown_format_is_refused(format_name):
+def test_a_call_of_an_unknown_format_is_refused():
     """The model might never be understood."""
     with pytest.raises(BadRequest, match="cannot be forced") as caught:
-        constraint(forcing("look"), format_name, PlainTokenizer(), opens_thought=False)
+        structured_outputs(forcing("look"), None, PlainTokenizer(), opens_thought=False)
     assert caught.value.param == "tool_choice"
 
 
-@pytest.mark.parametrize("format_name", [None, "qwen3"])
-def test_the_clients_own_markers_is_taken_as_it_is(format_name):
+@pytest.mark.parametrize("form", [None, FORMS["qwen3"]], ids=["unknown", "qwen3"])
+def test_the_clients_own_grammar_is_taken_as_it_is(form):
     """It binds the text, for which no format is needed."""
     asked = {"json": SCHEMA}
-    bound = constraint(TurnRequest((), constraint=asked), format_name, PlainTokenizer(), opens_thought=False)
+    bound = structured_outputs(TurnRequest((), constraint=asked), form, PlainTokenizer(), opens_thought=False)
     assert bound == asked
 
 
@@ -177,7 +179,7 @@ def test_the_clients_own_markers_is_taken_as_it_is(format_name):
 def test_a_prompt_that_opens_a_thought_cannot_be_bound(request_):
     """The grammar would be that of the thought; the caller reads how to go without one."""
     with pytest.raises(BadRequest, match="enable_thinking") as caught:
-        constraint(request_, "qwen3", PlainTokenizer(), opens_thought=True)
+        structured_outputs(request_, FORMS["qwen3"], PlainTokenizer(), opens_thought=True)
     assert caught.value.param == "chat_template_kwargs"
 
 
@@ -185,7 +187,7 @@ def test_a_prompt_that_opens_a_thought_cannot_be_bound(request_):
 def test_an_answer_that_is_not_to_be_bound_is_free(opens_thought):
     """Whatever the model is."""
     free = TurnRequest((), tools=(tool("look"),))
-    assert constraint(free, None, PlainTokenizer(), opens_thought=opens_thought) is None
+    assert structured_outputs(free, None, PlainTokenizer(), opens_thought=opens_thought) is None
 
 
 class ChannelTokenizer(PlainTokenizer):
@@ -199,31 +201,5 @@ def test_an_answer_that_is_wrapped_in_channels_is_not_bound():
     """Bound from the first token on it would be in none; a format that is known is taken at its word."""
     asked = TurnRequest((), constraint={"regex": "a"})
     with pytest.raises(BadRequest, match="wraps its answers"):
-        constraint(asked, None, ChannelTokenizer(), opens_thought=False)
-    assert constraint(asked, "qwen3", ChannelTokenizer(), opens_thought=False) == {"regex": "a"}
-
-
-@pytest.mark.parametrize(
-    ("prompt", "inside"),
-    [
-        ("<|im_start|>assistant\n<think>\n", True),
-        ("<｜Assistant｜><think>", True),
-        ("[INST]hm[/INST][THINK]", True),
-        ("<|im_start|>assistant\n", False),
-        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
-        ("<|im_start|>user\nwhat is <think>?<|im_end|>", False),
-        ("", False),
-    ],
-)
-def test_a_thought_at_the_end_of_a_prompt_is_seen(prompt, inside):
-    """In whatever format, as long as its marker is one of those that models have."""
-    assert ends_in_thought([ord(letter) for letter in prompt], PlainTokenizer()) is inside
-
-
-def test_a_thought_that_a_template_opens_is_seen(family):
-    """Qwen3.5 and later open one unless they are told not to; here they were."""
-    translator, _ = family
-    prompt = translator.render([Message("user", "?")], ())
-    assert not ends_in_thought(prompt, translator.tokenizer)
-    opened = [*prompt, *translator.tokenizer.encode("<think>\n", add_special_tokens=False)]
-    assert ends_in_thought(opened, translator.tokenizer)
+        structured_outputs(asked, None, ChannelTokenizer(), opens_thought=False)
+    assert structured_outputs(asked, FORMS["qwen3"], ChannelTokenizer(), opens_thought=False) == {"regex": "a"}

@@ -16,6 +16,7 @@ from gateway.core.types import (
     token_ids,
 )
 from gateway.render.registry import resolve
+from tests.render.doubles import read
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def second_turn(translator, qwen, text, *, finish=FinishReason.STOP):
     ids = qwen.encode(text, add_special_tokens=False)
     logprobs, spans = float32s([-1.0] * len(ids)), (VersionSpan("unknown", 0, len(ids)),)
     prompt = build_prompt(translator, pending)
-    answer = translator.parse(ids, prompt.ids, (), lambda: "call_0").message
+    answer = read(translator, ids, prompt.ids, (), lambda: "call_0").message
     completion = Completion(token_ids(ids), logprobs, finish, spans)
     turn = pending.seal("t", prompt, completion, Answer(answer), Origin("e", 0))
     pending.commit(turn)

@@ -7,7 +7,7 @@ import pytest
 from gateway.core.types import Message, ToolCall
 from gateway.errors import BadRequest, ConfigError
 from gateway.render.registry import load_tokenizer, resolve
-from tests.render.doubles import LetterRenderer, PlainRenderer, PlainTokenizer
+from tests.render.doubles import LetterRenderer, PlainRenderer, PlainTokenizer, read
 
 USER = Message("user", "q")
 
@@ -73,7 +73,7 @@ def test_a_tool_call_is_parsed_from_the_sampled_ids(qwen):
         '<think>\nhm\n</think>\n\nhey\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
         '<tool_call>\n{"name": "f", "arguments": {"a": NaN}}\n</tool_call><|im_end|>'
     )
-    parsed = renderers.get({}).parse(answer(qwen, text), [], (), lambda: "call_x")
+    parsed = read(renderers.get({}), answer(qwen, text), [], (), lambda: "call_x")
 
     assert parsed.flags == ("malformed_tool_call",)
     assert (ToolCall("call_x", "f", '{"a": 1}'),) == parsed.message.tool_calls

@@ -9,7 +9,7 @@ import pytest
 from gateway.core.types import Message, ToolCall
 from gateway.errors import RendererError
 from gateway.render.translator import Translator
-from tests.render.doubles import Call, Holder, PlainRenderer, PlainTokenizer, Response
+from tests.render.doubles import Call, Holder, PlainRenderer, PlainTokenizer, Response, read
 
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
@@ -17,7 +17,7 @@ TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 def parse(response, text="raw text"):
     counter = itertools.count()
     translator = Translator(PlainRenderer(response), PlainTokenizer())
-    return translator.parse([ord(c) for c in text] + [0], [1], (), lambda: f"call_{next(counter)}")
+    return read(translator, [ord(c) for c in text] + [0], [1], (), lambda: f"call_{next(counter)}")
 
 
 def test_messages_reach_the_renderer_as_openai_dictionaries():
@@ -124,7 +124,7 @@ def test_tools_and_prompt_are_passed_to_a_parser_that_takes_them():
             return Response("x")
 
     renderer = Curious()
-    Translator(renderer, PlainTokenizer()).parse([5], [1], TOOLS, str)
+    read(Translator(renderer, PlainTokenizer()), [5], [1], TOOLS, str)
 
     assert [([5], [dict(TOOLS[0])], [1])] == renderer.seen
 
@@ -149,7 +149,7 @@ def test_a_renderer_that_raises_is_named_as_the_cause():
             raise KeyError("vocab")
 
     with pytest.raises(RendererError, match="KeyError") as caught:
-        Translator(Broken(), PlainTokenizer()).parse([5], [1], (), str)
+        read(Translator(Broken(), PlainTokenizer()), [5], [1], (), str)
     assert isinstance(caught.value.__cause__, KeyError)
 
 
@@ -197,7 +197,7 @@ def test_a_parse_that_is_no_message_is_the_renderers_fault(parsed):
     renderer.response = parsed
 
     with pytest.raises(RendererError):
-        Translator(renderer, PlainTokenizer()).parse([5], [1], (), str)
+        read(Translator(renderer, PlainTokenizer()), [5], [1], (), str)
 
 
 def test_a_parser_cannot_change_what_is_recorded():
@@ -210,7 +210,7 @@ def test_a_parser_cannot_change_what_is_recorded():
             return Response("x")
 
     ids, prompt_ids = [5], [1]
-    Translator(Careless(), PlainTokenizer()).parse(ids, prompt_ids, (), str)
+    read(Translator(Careless(), PlainTokenizer()), ids, prompt_ids, (), str)
 
     assert (ids, prompt_ids) == ([5], [1])
 
@@ -226,3 +226,20 @@ def test_what_a_renderer_says_of_its_failure_stays_with_the_cause():
         Translator(Talkative(), PlainTokenizer()).render([Message("user", "secret")], ())
     assert "secret" not in caught.value.message
     assert "secret" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "inside"),
+    [
+        ("<|im_start|>assistant\n<think>\n", True),
+        ("<｜Assistant｜><think>", True),
+        ("[INST]hm[/INST][THINK]", True),
+        ("<|im_start|>assistant\n", False),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
+        ("<|im_start|>user\nwhat is <think>?<|im_end|>", False),
+        ("", False),
+    ],
+)
+def test_a_thought_at_the_end_of_a_prompt_is_seen(prompt, inside):
+    """In whatever format, as long as its marker is one of those that models have."""
+    assert Translator(PlainRenderer(), PlainTokenizer()).opens_thought([ord(letter) for letter in prompt]) is inside

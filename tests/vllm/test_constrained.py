@@ -11,17 +11,21 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from openai import OpenAI
 from tokenizers import Tokenizer
 
 from gateway.core.types import Answer, Completion
 from gateway.errors import EngineRefused
-from gateway.render.forcing import constraint
+from gateway.render.forcing import structured_outputs
+from gateway.render.reading import Reading
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
 from gateway.wire import chat
 from gateway.wire.generate import Collector, encode_request
 from gateway.wire.sse import SSEDecoder
+from tests.vllm.conversation import MODEL
 from tests.vllm.recorder import GENERATE
+from tests.vllm.test_first_light import listing
 
 CALL, CALL_END = 151657, 151658
 SCHEMA = {
@@ -50,12 +54,13 @@ def ask(vllm: str, translator: Translator) -> Ask:
         body = {"messages": [{"role": "user", "content": "What is the weather?"}], "seed": 1, **fields}
         request = chat.decode(json.dumps(body).encode())
         prompt = translator.render(request.messages, request.tools)
-        bound = constraint(request, "qwen3", translator.tokenizer, opens_thought=False)
+        bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=False)
         limits: dict[str, Any] = {"max_tokens": request.sampling.max_tokens or 300, "version": (0, 32)}
         sent = encode_request(prompt, request, stop_ids=translator.stop_ids, structured_outputs=bound, **limits)
         completion = sampled(vllm, sent)
-        ids = completion.ids.tolist()
-        return completion, translator.parse(ids, prompt, request.tools, lambda: "call_1")
+        reading = Reading(translator, prompt, request, lambda: "call_1")
+        reading.feed(completion.ids)
+        return completion, reading.finish().answer
 
     return ask
 
@@ -121,3 +126,24 @@ def test_a_grammar_that_the_engine_refuses_is_the_callers_fault(ask: Ask) -> Non
 def conforms(value: dict[str, Any]) -> bool:
     """Whether a value is one of `SCHEMA`."""
     return value.keys() == {"city", "days"} and value["city"] in ("Paris", "Rome") and value["days"] in range(1, 10)
+
+
+def test_a_forced_call_comes_through_the_gateway_as_a_stream(gateway_url: str) -> None:
+    """Its arguments are those of the schema, and the turn says that it was bound."""
+    session = f"{gateway_url}/sessions/forced"
+    messages: list[Any] = [{"role": "user", "content": "Weather?"}]
+    with OpenAI(base_url=f"{session}/v1", api_key="unused", max_retries=0) as client:
+        stream = client.chat.completions.create(
+            model=MODEL,
+            messages=messages,
+            tools=TOOLS,
+            tool_choice="required",
+            max_tokens=300,
+            stream=True,  # type: ignore[call-overload]  # plain dictionaries
+        )
+        calls = [call for chunk in stream for call in chunk.choices[0].delta.tool_calls or ()]
+    arguments = json.loads("".join(call.function.arguments for call in calls))
+    assert calls[0].function.name in ("weather", "rain")
+    assert arguments["city"] in ("Paris", "Rome")
+    (turn,) = listing(f"{session}/turns")
+    assert "constrained" in turn["flags"]
