@@ -8,6 +8,7 @@ import orjson
 import pytest
 from aiohttp.test_utils import unused_port
 
+from gateway.render.demo import MODEL_NAME as DEMO
 from tests.edge.house import MODEL_NAME, Json, serving
 from tests.edge.test_check import engine
 
@@ -38,11 +39,11 @@ async def test_the_report_is_one_line_a_finding_and_exit_0(tokenizer_folder: str
     assert "\x1b" not in out
 
 
-async def test_json_is_a_list_and_a_failure_is_exit_1(tokenizer_folder: str) -> None:
+async def test_json_is_a_list_and_a_failure_is_exit_1() -> None:
     """One engine is up and one is down; the other's findings are there all the same."""
-    flags = ["--model", tokenizer_folder, "--model-name", MODEL_NAME, "--json"]
+    flags = ["--model", DEMO, "--json"]
     down = f"http://127.0.0.1:{unused_port()}"
-    async with serving(engine("0.20.2")) as server:
+    async with serving(engine("0.20.2", model=DEMO)) as server:
         engines = ["--engine", str(server.make_url("")), "--engine", down]
         status, out, _ = await checked(*flags, *engines)
     report: list[Json] = orjson.loads(out)
@@ -51,15 +52,15 @@ async def test_json_is_a_list_and_a_failure_is_exit_1(tokenizer_folder: str) -> 
     assert [line["check"] for line in report if line["status"] == "fail"] == [f"{down} reachable"]
 
 
-async def test_without_an_engine_it_fails(tokenizer_folder: str) -> None:
+async def test_without_an_engine_it_fails() -> None:
     """Though everything that is there is good."""
-    status, out, _ = await checked("--model", tokenizer_folder, "--model-name", MODEL_NAME)
+    status, out, _ = await checked("--model", DEMO)
 
     assert status == 1
     assert "--engine" in out
 
 
-@pytest.mark.parametrize("args", [[], ["--model", "m", "--port", "many"], ["--nonsense"]])
+@pytest.mark.parametrize("args", [["--model", "m", "--port", "many"], ["--nonsense"]])
 async def test_an_ill_flag_is_exit_2(args: list[str]) -> None:
     """As with `serve`; nothing is looked at."""
     status, out, errors = await checked(*args)

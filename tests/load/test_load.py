@@ -7,8 +7,8 @@ from bench.load import Plan, loaded
 
 @pytest.mark.filterwarnings("default")  # the load counts them itself
 async def test_streams_and_hang_ups_leave_nothing_behind_and_nothing_untrue() -> None:
-    """No task or socket outlives fifty clients, and every turn is what the engine sampled."""
-    figures = await loaded(Plan(streams=50, seconds=4.0, token_delay_s=0.03))
+    """No task or socket outlives forty clients, and every turn is what the engine sampled."""
+    figures = await loaded(Plan(streams=40, seconds=2.0, token_delay_s=0.02))
 
     assert figures.faults == []
     assert figures.heard > 50

@@ -80,10 +80,10 @@ def outline(part):
 
 
 @pytest.fixture(scope="module", params=["Qwen/Qwen3-8B", "Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B", demo.MODEL_NAME])
-def family(request, tokenizer_folder):
+def family(request, named):
     """A model's renderer, and the name of the format in which it writes calls."""
     own = request.param == demo.MODEL_NAME
-    tokenizer = load_tokenizer(str(demo.FOLDER) if own else tokenizer_folder, request.param)
+    tokenizer = load_tokenizer(str(demo.FOLDER), request.param) if own else named(request.param)
     renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=True)
     return renderers.get({"enable_thinking": False})
 

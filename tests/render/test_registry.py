@@ -82,16 +82,16 @@ def test_a_tool_call_is_parsed_from_the_sampled_ids(qwen):
 
 
 @pytest.mark.parametrize("spec", ["auto", "prime"])
-def test_a_model_without_a_renderer_is_refused_with_the_remedy(tokenizer_folder, spec):
+def test_a_model_without_a_renderer_is_refused_with_the_remedy(named, spec):
     """A folder's path matches nothing; the message names the model and three ways out."""
     with pytest.raises(ConfigError, match=r"--model-name.*--renderer.*--allow-bridgeless") as caught:
-        resolved(load_tokenizer(tokenizer_folder, "my/finetune"), spec)
+        resolved(named("my/finetune"), spec)
     assert "my/finetune" in str(caught.value)
 
 
-def test_a_bridgeless_renderer_is_taken_only_when_allowed(tokenizer_folder):
+def test_a_bridgeless_renderer_is_taken_only_when_allowed(named):
     """Then the template serves, and the operator is told what that means."""
-    renderers, notes = resolved(load_tokenizer(tokenizer_folder, "my/finetune"), allow=True)
+    renderers, notes = resolved(named("my/finetune"), allow=True)
 
     assert renderers.get({}).render([USER], ())
     assert any("never bridges" in note for note in notes)
@@ -148,10 +148,10 @@ def test_a_tokenizer_that_cannot_be_loaded_stops_the_start(tmp_path):
         load_tokenizer(str(tmp_path), "x")
 
 
-def test_a_model_whose_renderer_does_not_fit_the_tokenizer_stops_the_start(tokenizer_folder):
+def test_a_model_whose_renderer_does_not_fit_the_tokenizer_stops_the_start(named):
     """The name promises tokens that the tokenizer does not have."""
     with pytest.raises(ConfigError, match="--renderer auto does not work for 'moonshotai/Kimi-K2-Instruct'"):
-        resolved(load_tokenizer(tokenizer_folder, "moonshotai/Kimi-K2-Instruct"))
+        resolved(named("moonshotai/Kimi-K2-Instruct"))
 
 
 def test_a_folder_without_a_vocabulary_is_no_tokenizer(tokenizer_folder, tmp_path):
