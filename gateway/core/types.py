@@ -66,10 +66,8 @@ class Message:
 Messages = Sequence[Message]
 
 
-Flag = Literal["malformed_tool_call", "unparsed", "parse_differs", "stop_cut", "constrained"]
-"""What was odd about an answer. The model wrote a call that no client could be given, so it went out as text; nothing
-could be made of what it wrote, so all of it did; the renderer's own parse says something else; a stop string ends
-inside a token; a grammar held the engine to a form."""
+Flag = Literal["malformed_tool_call", "unparsed", "past_stop", "parse_differs", "stop_cut", "constrained"]
+"""What was odd about an answer; `docs/parsing.md` says what each means."""
 
 
 @dataclass(frozen=True, slots=True)

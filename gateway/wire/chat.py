@@ -78,10 +78,10 @@ def _session_hint(fields: Fields) -> str | None:
 
 def _top_logprobs(fields: Fields) -> int | None:
     """How many alternatives each token of the answer is to show; ``None`` when its logprobs are not asked for."""
-    most = fields.integer("top_logprobs", 0, _MAX_ALTERNATIVES)
+    most = fields.integer("top_logprobs", 0, _MAX_ALTERNATIVES) or 0
     if fields.flag("logprobs"):
-        return most or 0
-    if most is not None:
+        return most
+    if most:
         raise fields.error("top_logprobs", "needs logprobs to be true")
     return None
 
@@ -108,6 +108,8 @@ def read_sampling(fields: Fields) -> Sampling:
         raise fields.error("stop", f"must be a non-empty string or up to {_MAX_STOP_STRINGS} of them")
     if any(len(str(text)) > _MAX_STOP_CHARS for text in stops):
         raise fields.error("stop", f"must have no more than {_MAX_STOP_CHARS} characters")
+    if fields.raw("stop_token_ids") is not None:
+        raise fields.error("stop_token_ids", "are the renderer's to say: send stop strings")
     most, least = newer or older, fields.integer("min_tokens", 0)
     if most and least and least > most:
         raise fields.error("min_tokens", f"must not be above the limit of {most} tokens")
