@@ -48,7 +48,7 @@ test: setup ## the tests; each file of core/ and wire/ wholly covered by its own
 
 check-deep: setup ## the property tests of core/, and of wire/ and the stream parser, at 5,000 examples each, one line a core
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \
-	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire tests/render/test_stream_parser_any.py; wire=$$?; wait $$core && exit $$wire
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire tests/render/test_reading_any.py; wire=$$?; wait $$core && exit $$wire
 
 soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
 	$(BIN)/python -m bench.soak --turns 100000

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
 from gateway.render.parsed import Parsed
 from gateway.render.registry import load_tokenizer, resolve
+from tests.render.doubles import PlainTokenizer
 
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
 TOKENIZER = load_tokenizer(str(FOLDER), MODEL_NAME)
@@ -271,9 +271,8 @@ def test_what_it_cannot_serve_stops_the_start():
     with pytest.raises(ConfigError, match="tool_cycle"):
         resolve("demo", TOKENIZER, None, retention="tool_cycle", bridgeless_ok=False)
 
-    bare: Any = SimpleNamespace(name_or_path="bare", encode=lambda text, **_: [0], get_vocab=lambda: {"a": 0})
     with pytest.raises(ConfigError, match=r"--renderer demo.*<\|im_start\|>"):
-        resolve("demo", bare, None, retention="all", bridgeless_ok=False)
+        resolve("demo", PlainTokenizer(), None, retention="all", bridgeless_ok=False)
 
 
 def test_content_that_is_no_text_is_refused():
