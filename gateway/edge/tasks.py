@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from gateway.edge.feed import Feed
 from gateway.edge.log import where
 from gateway.errors import EngineUnavailable, GatewayError
 
@@ -32,7 +31,6 @@ class WaitedTask(Generic[T]):
         work: Coroutine[Any, Any, T],
         may_cancel: Callable[[], bool],
         grace_s: float,
-        feed: Feed | None,
         about: Mapping[str, str],
     ) -> None:
         self._task = asyncio.create_task(work)
@@ -43,10 +41,6 @@ class WaitedTask(Generic[T]):
         self._doomed = False
         self._about = about
         self._task.add_done_callback(self._end)
-        self.feed = feed
-        """What it says while it runs, if that is to be read."""
-        if feed is not None:
-            self._outcome.add_done_callback(lambda _outcome: feed.end())
         self.waiters = 0
         """How many wait for it now."""
 
@@ -88,8 +82,8 @@ class WaitedTask(Generic[T]):
                 raise
 
     def when_done(self, tell: Callable[[], None]) -> None:
-        """Call `tell` as soon as it has ended, however it ends."""
-        self._task.add_done_callback(lambda _task: tell())
+        """Call `tell` as soon as it is known what it comes to, however it ends."""
+        self._outcome.add_done_callback(lambda _outcome: tell())
 
     def cancel(self) -> None:
         """End it, if it is not past that."""
@@ -117,7 +111,7 @@ class WaitedTask(Generic[T]):
 
     def _end(self, task: asyncio.Task[T]) -> None:
         self._stop_timer()
-        self._may_cancel = self.feed = None  # they know the request and the answer, and need not outlive the work
+        self._may_cancel = None  # it knows the request, and need not outlive the work
         if task.cancelled():
             self._outcome.cancel()
         elif (error := task.exception()) is not None:
@@ -151,14 +145,13 @@ class WaitedTasks:
         work: Coroutine[Any, Any, T],
         *,
         may_cancel: Callable[[], bool],
-        feed: Feed | None = None,
         about: Mapping[str, str] | None = None,
     ) -> WaitedTask[T]:
         """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so.
 
-        The `feed` that it says more in meanwhile ends with it. `about` is for the log.
+        `about` is for the log.
         """
-        waited = WaitedTask(work, may_cancel, self._grace_s, feed, about or {})
+        waited = WaitedTask(work, may_cancel, self._grace_s, about or {})
         self._tasks[waited._task] = waited
         waited._task.add_done_callback(self._tasks.pop)
         return waited
