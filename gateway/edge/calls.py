@@ -183,7 +183,7 @@ def _repeated(taken: Taken, room_bytes: int) -> Feed:
     """A call that is recorded, said once more."""
     feed = Feed(taken.session.id, [turn.id for turn in taken.turns], room_bytes)
     feed.prompt_ids = taken.turns[0].prompt_ids().tolist()
-    feed.evidence = [turn.completion.part for turn in taken.turns]
+    feed.evidence = [turn.completion.evidence for turn in taken.turns]
     for index, turn in enumerate(taken.turns):
         feed.add_rest(index, deltas(turn.message), 0)
     feed.end()

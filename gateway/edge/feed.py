@@ -11,12 +11,12 @@ Mutable state: the attributes of `Feed` and of its readers. A feed ends with its
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from gateway.core.types import Delta
-from gateway.wire.pieces import PIECE_CHARS, Evidence, Piece, pieces
+from gateway.core.types import Delta, Evidence
+from gateway.wire.pieces import PIECE_CHARS, Piece, pieces
 
 
 class Feed:
-    """What the choices of one streamed call say. `room_bytes` is how far the furthest of its readers may fall behind."""
+    """What the choices of one streamed call say. The furthest of its readers may fall behind by `room_bytes`."""
 
     def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int) -> None:
         self.session_id = session_id

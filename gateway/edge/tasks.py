@@ -27,11 +27,7 @@ class WaitedTask(Generic[T]):
     """
 
     def __init__(
-        self,
-        work: Coroutine[Any, Any, T],
-        may_cancel: Callable[[], bool],
-        grace_s: float,
-        about: Mapping[str, str],
+        self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float, about: Mapping[str, str]
     ) -> None:
         self._task = asyncio.create_task(work)
         self._outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -141,11 +137,7 @@ class WaitedTasks:
         self._tasks: dict[asyncio.Task[Any], WaitedTask[Any]] = {}
 
     def start(
-        self,
-        work: Coroutine[Any, Any, T],
-        *,
-        may_cancel: Callable[[], bool],
-        about: Mapping[str, str] | None = None,
+        self, work: Coroutine[Any, Any, T], *, may_cancel: Callable[[], bool], about: Mapping[str, str] | None = None
     ) -> WaitedTask[T]:
         """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so.
 

@@ -33,8 +33,9 @@ from gateway.render.reading import Ending, Reading
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
+from gateway.wire.collector import Collector
 from gateway.wire.export import turn_object
-from gateway.wire.generate import STREAM_INTERVAL_TOKENS, Collector, encode_request
+from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     plan = await _plan(call.request, session, deps)
     choices = await deps.rendering(lambda: _choices(call, plan))
     if call.feed is not None:
-        call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.collector.part for choice in choices]
+        call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.collector.evidence for choice in choices]
     try:
         await together(_sample(choice, call, plan, session, deps) for choice in choices)
         completions = await deps.rendering(lambda: [_read(choice) for choice in choices])

@@ -8,7 +8,7 @@ import orjson
 from gateway.core.types import JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
 from gateway.errors import MultimodalUnsupported
 from gateway.wire.chat_answer import encode, encode_error
-from gateway.wire.chat_stream import stream
+from gateway.wire.chat_stream import ChatStream
 from gateway.wire.constraint import read_constraint
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
@@ -17,6 +17,7 @@ from gateway.wire.session_id import fault_of
 __all__ = ["NAME", "decode", "encode", "encode_error", "read_sampling", "stream"]
 
 NAME = "chat"
+stream = ChatStream
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _TEXT_PARTS = ("text", "input_text", "output_text")

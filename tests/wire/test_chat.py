@@ -602,5 +602,5 @@ def test_what_goes_out_is_the_dialects_too():
     assert (chat.encode, chat.encode_error, chat.stream) == (
         chat_answer.encode,
         chat_answer.encode_error,
-        chat_stream.stream,
+        chat_stream.ChatStream,
     )
