@@ -118,8 +118,8 @@ class Calls:
         """Wait for the turns and send them."""
         taken = await task.wait()
         encode = partial(dialect.encode, taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
-        # Ten thousand ids with their alternatives take a second.
-        body = await asyncio.to_thread(encode) if asked.top_logprobs else encode()
+        # Twenty thousand ids with their logprobs take 60 ms, and with alternatives two seconds.
+        body = await asyncio.to_thread(encode) if asked.top_logprobs is not None else encode()
         ids = [turn.id for turn in taken.turns]
         response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
         try:

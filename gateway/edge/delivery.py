@@ -1,4 +1,4 @@
-"""An answer on its way to its client, streamed or whole: whether the client takes it, and all of it has left."""
+"""An answer on its way to its client, streamed or whole: whether that takes it, and whether all of it has left."""
 
 import asyncio
 import socket

@@ -16,7 +16,7 @@ from gateway.wire.pieces import PIECE_CHARS, Piece, pieces
 
 
 class Feed:
-    """What the choices of one streamed call say. The furthest of its readers may fall behind by `room_bytes`."""
+    """What the choices of one streamed call say. `room_bytes` is how far the furthest reader may fall behind."""
 
     def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int) -> None:
         self.session_id = session_id

@@ -47,7 +47,7 @@ class Streams:
 
     @property
     def room_bytes(self) -> int:
-        """How far a reader may fall behind its feed."""
+        """How far the furthest reader of a feed may fall behind."""
         return self.buffer_bytes - SOCKET_BYTES
 
     @property
@@ -58,7 +58,7 @@ class Streams:
         return 0.0 if len(self._open) < _MANY else _MANY_INTERVAL_S
 
     def buffered_bytes(self) -> list[int]:
-        """What waits for each client, in its feed and in its transport."""
+        """What waits for each client, in its feed and in its transport. Of one that joined late there is no limit to it."""
         return [reader.behind_bytes + unsent_bytes(request) for reader, request in self._open.items()]
 
     @contextmanager
@@ -109,8 +109,6 @@ class Stream:
             if said := reader.take():
                 await self.send(answer.say(joined(said)))
                 sent_s = clock()
-                if reader.has_ended:
-                    await asyncio.sleep(0)  # nothing else makes a reader wait that has all of it before it
             elif reader.has_ended:
                 return
 
@@ -122,6 +120,7 @@ class Stream:
             while len(data) >= _WRITE_BYTES:
                 await self._sent(self.response.write(bytes(data[:_WRITE_BYTES])))
                 del data[:_WRITE_BYTES]
+                await asyncio.sleep(0)  # of what is recorded there may be much, and nothing else gives others a turn
         if data:
             await self._sent(self.response.write(bytes(data)))
 

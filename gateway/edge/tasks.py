@@ -7,6 +7,7 @@ awaited.
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -108,10 +109,15 @@ class WaitedTask(Generic[T]):
     def _end(self, task: asyncio.Task[T]) -> None:
         self._stop_timer()
         self._may_cancel = None  # it knows the request, and need not outlive the work
-        if task.cancelled():
+        try:
+            error = task.exception()
+        except asyncio.CancelledError as cancellation:
             self._outcome.cancel()
-        elif (error := task.exception()) is not None:
+            _forget(cancellation)
+            return
+        if error is not None:
             self._settle(error)
+            _forget(error)
         elif not self._outcome.done():
             self._outcome.set_result(task.result())
 
@@ -163,6 +169,13 @@ class WaitedTasks:
         for waited in tasks.values():
             waited.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _forget(error: BaseException | None) -> None:
+    """Free what was in hand wherever a failure passed, which is kept otherwise for as long as the failure is."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
