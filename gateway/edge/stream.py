@@ -58,7 +58,7 @@ class Streams:
         return 0.0 if len(self._open) < _MANY else _MANY_INTERVAL_S
 
     def buffered_bytes(self) -> list[int]:
-        """What waits for each client, in its feed and in its transport. Of one that joined late there is no limit to it."""
+        """What waits for each client, in its feed and in its transport. Who joined late may wait for any amount."""
         return [reader.behind_bytes + unsent_bytes(request) for reader, request in self._open.items()]
 
     @contextmanager
