@@ -23,7 +23,6 @@ from gateway.render.markers import Markers
 from gateway.render.protocol import Tokenizer
 from gateway.render.reading import Ending, Reading
 from gateway.render.registry import load_tokenizer
-from gateway.render.stream_parser import TokenParser
 from gateway.render.translator import Translator
 
 TOKENS = (100, 1_000, 30_000)
@@ -110,7 +109,7 @@ def main() -> int:
     tokenizer = load_tokenizer(str(FOLDER), MODEL_NAME)
     markers = Markers(FORMATS["qwen3"], tokenizer, tokenizer.encode("<|im_end|>"))
     # The demo's tokenizer comes along; Qwen3's markers are the same, and calls in its thoughts are held the longest.
-    translator = Translator(DemoRenderer(tokenizer, {}), tokenizer, stream_parser=partial(TokenParser, markers))
+    translator = Translator(DemoRenderer(tokenizer, {}), tokenizer, markers=markers)
     worst = max(growth(translator, case, size, rounds) for case in CASES for size in FEEDS)
     return int(worst > MOST_GROWTH)
 

@@ -104,7 +104,8 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         ConfigError: the application cannot be made, or the address cannot be listened on.
     """
     app = create_app(settings)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL_S)
+    # aiohttp waits so long twice: for clients, and then for those whose requests it has broken off.
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL_S / 2)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.host, settings.port, backlog=_BACKLOG).start()

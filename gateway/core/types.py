@@ -66,10 +66,8 @@ class Message:
 Messages = Sequence[Message]
 
 
-Flag = Literal["malformed_tool_call", "unparsed", "parse_differs", "stop_cut", "constrained"]
-"""What was odd about an answer. The model wrote a call that no client could be given, so it went out as text; nothing
-could be made of what it wrote, so all of it did; the renderer's own parse says something else; a stop string ends
-inside a token; a grammar held the engine to a form."""
+Flag = Literal["malformed_tool_call", "unparsed", "past_stop", "parse_differs", "stop_cut", "constrained"]
+"""What was odd about an answer; `docs/parsing.md` says what each means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +209,20 @@ class Alternatives:
         return Alternatives(self.width, self.ids[rows], self.logprobs[rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Sampled ids, and what an engine said of each; of one that still samples, it grows."""
+
+    ids: "array[int]"
+    logprobs: "array[float]"
+    alternatives: Alternatives | None
+
+    def part(self, start: int, end: int) -> "Evidence":
+        """The ids ``[start, end)`` with what was said of them."""
+        alternatives = self.alternatives.part(start, end) if self.alternatives else None
+        return Evidence(self.ids[start:end], self.logprobs[start:end], alternatives)
+
+
 def _check_logprobs(ids: "array[int]", logprobs: "array[float]") -> None:
     if len(ids) != len(logprobs):
         raise LedgerError(f"{len(ids)} ids but {len(logprobs)} logprobs")
@@ -253,12 +265,10 @@ class Completion:
         if position != len(self.ids):
             raise LedgerError(f"version spans end at {position}, not at {len(self.ids)} ids")
 
-    def part(self, start: int, end: int) -> "Completion":
-        """The ids ``[start, end)``, at least one, with their evidence, as if the rest had never been."""
-        ids, logprobs = self.ids[start:end], self.logprobs[start:end]
-        spans = (VersionSpan(UNKNOWN_VERSION, 0, len(ids), "assumed"),)
-        alternatives = self.alternatives.part(start, end) if self.alternatives else None
-        return Completion(ids, logprobs, FinishReason.ABORT, spans, alternatives)
+    @property
+    def evidence(self) -> Evidence:
+        """The ids and what proves them."""
+        return Evidence(self.ids, self.logprobs, self.alternatives)
 
     def head(self, length: int, reason: FinishReason) -> "Completion":
         """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from gateway.core.types import TurnRequest, deltas
 from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.delivery import ClientLeft, conclude, watched
 from gateway.edge.failure import noted
 from gateway.edge.feed import Feed
 from gateway.edge.labels import labels_of
@@ -19,7 +20,7 @@ from gateway.edge.request_id import request_id_of
 from gateway.edge.retries import Retries, Taken, digest_of, sending_of
 from gateway.edge.session import TurnCall
 from gateway.edge.sessions import Sessions
-from gateway.edge.stream import ClientLeft, Stream, Streams
+from gateway.edge.stream import Stream, Streams
 from gateway.edge.tasks import WaitedTask, WaitedTasks
 from gateway.edge.turn import Deps, take_turn
 from gateway.wire.dialect import Dialect
@@ -56,6 +57,8 @@ class Calls:
         self._streams = streams
         self._noise = noise
         self._tag_headers = tag_headers
+        self._feeds: dict[WaitedTask[Taken], Feed] = {}
+        # Of each streamed call that is under way, what it says.
 
     async def take(self, request: web.Request, dialect: Dialect) -> web.StreamResponse:
         """Answer a call in a dialect: with the turns of the one that it repeats, or with turns of its own."""
@@ -80,7 +83,8 @@ class Calls:
             self._deps.metrics.replays.inc()
         try:
             answer = self._streamed if asked.stream else self._whole
-            return await answer(request, asked, dialect, task, headers)
+            with watched(request, self._streams.stall_s):
+                return await answer(request, asked, dialect, task, headers)
         except (ClientLeft, asyncio.CancelledError) as left:
             if not task.waiters:  # others will say for themselves
                 task.when_done(partial(_note_loss, task))
@@ -94,7 +98,11 @@ class Calls:
         feed = Feed(session_id, turn_ids, self._streams.room_bytes) if asked.stream else None
         call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, tell=self.tasks.fail, feed=feed)
         about = {"session_id": session_id, "request_id": request_id}
-        return self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, feed=feed, about=about)
+        task = self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, about=about)
+        if feed is not None:
+            self._feeds[task] = feed
+            task.when_done(lambda: self._feeds.pop(task).end())
+        return task
 
     async def _turns(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
@@ -110,17 +118,15 @@ class Calls:
         """Wait for the turns and send them."""
         taken = await task.wait()
         encode = partial(dialect.encode, taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
-        # Ten thousand ids with their alternatives take a second.
-        body = await asyncio.to_thread(encode) if asked.top_logprobs else encode()
+        # Twenty thousand ids with their logprobs take 60 ms, and with alternatives two seconds.
+        body = await asyncio.to_thread(encode) if asked.top_logprobs is not None else encode()
         ids = [turn.id for turn in taken.turns]
         response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
         try:
             await response.prepare(request)
-            await response.write_eof()
         except ConnectionError:
             raise ClientLeft from None
-        if request.transport is None or request.transport.is_closing():
-            raise ClientLeft
+        await conclude(request, response)
         _note_delivery(request, taken, headers)
         return response
 
@@ -129,7 +135,7 @@ class Calls:
     ) -> web.StreamResponse:
         """Send what is said while it is said. A failure is an answer of its own until the engine has begun its own."""
         with task.attended():
-            feed = task.feed or _repeated(await task.wait(), self._streams.room_bytes)
+            feed = self._feeds.get(task) or _repeated(await task.wait(), self._streams.room_bytes)
             with self._streams.opened(request, feed) as reader:
                 heard = await reader.wait(self._streams.keep_alive_s)
                 if heard and reader.has_ended:
@@ -177,7 +183,7 @@ def _repeated(taken: Taken, room_bytes: int) -> Feed:
     """A call that is recorded, said once more."""
     feed = Feed(taken.session.id, [turn.id for turn in taken.turns], room_bytes)
     feed.prompt_ids = taken.turns[0].prompt_ids().tolist()
-    feed.evidence = [turn.completion.part for turn in taken.turns]
+    feed.evidence = [turn.completion.evidence for turn in taken.turns]
     for index, turn in enumerate(taken.turns):
         feed.add_rest(index, deltas(turn.message), 0)
     feed.end()

@@ -19,6 +19,7 @@ from gateway.core.types import Message, TurnRequest
 from gateway.errors import ConfigError, GatewayError
 from gateway.render import registry
 from gateway.wire import generate
+from gateway.wire.collector import Collector
 from gateway.wire.engine_error import decode_error
 from gateway.wire.sse import SSEDecoder
 
@@ -205,7 +206,7 @@ class _Probe:
                 self.add("scale-out", "fail", f"/inference/v1/generate: {error.message}", remedy)
                 return False
             self.add("scale-out", "ok", "/inference/v1/generate takes token ids")
-            collector, decoder = generate.Collector(), SSEDecoder()
+            collector, decoder = Collector(), SSEDecoder()
             try:
                 async for chunk in response.content.iter_any():
                     for payload in decoder.feed(chunk):

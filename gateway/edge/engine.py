@@ -11,9 +11,8 @@ import aiohttp
 import orjson
 
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
-from gateway.wire import generate
 from gateway.wire.engine_error import decode_error
-from gateway.wire.sse import SSEDecoder
+from gateway.wire.sse import DONE, SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
 """uvicorn closes idle connections after 5 s; we let go first."""
@@ -103,7 +102,7 @@ class Engine:
             async for chunk in response.content.iter_any():
                 for payload in decoder.feed(chunk):
                     yield payload
-                    if payload == generate.DONE:
+                    if payload == DONE:
                         # A connection that is read to its end goes back to the pool; the answer is whole either way.
                         with suppress(aiohttp.ClientError, TimeoutError):
                             async with asyncio.timeout(_END_GRACE_S):

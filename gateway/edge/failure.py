@@ -13,11 +13,13 @@ log = structlog.get_logger()
 
 def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayError:
     """The error that a caller is told, when it has been counted, and logged where the operator can mend it."""
+    failure = error
     about = {"path": request.path, "request_id": request_id_of(request)}
     if not isinstance(error, GatewayError):
         log.error("unexpected failure", **about, **where(error))
         error = GatewayError("the gateway failed unexpectedly; its log says where")
     elif error.status >= 500:  # the rest is the caller's own
         log.warning("failed", code=error.code, status=error.status, **about, **where(error))
+    failure.__traceback__ = None  # it has been told, and would keep what was in hand wherever it passed
     metrics.errors.labels(code=error.code).inc()
     return error

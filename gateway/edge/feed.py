@@ -1,8 +1,9 @@
 """What a streamed call has said so far, for those who read it while it goes on.
 
 One call can have several readers: a retry joins it and reads from the beginning. When even the furthest of them is too
-far behind, the call waits, and nobody reads the engine's socket meanwhile. With nobody to read it does not wait: it
-goes on for a retry to come.
+far behind, the call waits, and nobody reads the engine's socket meanwhile; how far the others fall behind has no limit,
+but what they have not taken is kept for the call anyway. With nobody to read it does not wait: it goes on for a retry
+to come.
 
 Mutable state: the attributes of `Feed` and of its readers. A feed ends with its call's task, and is not kept.
 """
@@ -10,12 +11,12 @@ Mutable state: the attributes of `Feed` and of its readers. A feed ends with its
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from gateway.core.types import Delta
-from gateway.wire.pieces import PIECE_CHARS, Evidence, Piece, pieces
+from gateway.core.types import Delta, Evidence
+from gateway.wire.pieces import PIECE_CHARS, Piece, pieces
 
 
 class Feed:
-    """What the choices of one streamed call say. `room_bytes` is how far its readers may fall behind."""
+    """What the choices of one streamed call say. `room_bytes` is how far the furthest reader may fall behind."""
 
     def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int) -> None:
         self.session_id = session_id
@@ -29,6 +30,8 @@ class Feed:
         """Set when nothing more will be said: the call has come to something, or failed."""
         self._room_bytes = room_bytes
         self._pieces: list[Piece] = []
+        self._said_bytes = [0]
+        # Bytes of text that were said before each piece; and last, of all.
         self._rest: list[tuple[int, Sequence[Delta], int]] = []
         self._readers: list[Reader] = []
         self._room = asyncio.Event()
@@ -43,12 +46,11 @@ class Feed:
         """Say more, as soon as one reader has room for it, or none is there."""
         for piece in said:
             size_bytes = len(piece.text.encode())
-            while 0 < self._least_behind_bytes() > self._room_bytes - size_bytes:
+            while not self._has_room(size_bytes):
                 self._room.clear()
                 await self._room.wait()
             self._pieces.append(piece)
-            for reader in self._readers:
-                reader.behind_bytes += size_bytes
+            self._said_bytes.append(self._said_bytes[-1] + size_bytes)
             self._wake()
 
     def add_rest(self, index: int, told: Sequence[Delta], upto: int) -> None:
@@ -60,8 +62,10 @@ class Feed:
         self.over.set()
         self._wake()
 
-    def _least_behind_bytes(self) -> int:
-        return min((reader.behind_bytes for reader in self._readers), default=0)
+    def _has_room(self, size_bytes: int) -> bool:
+        """Whether so much may be said now: anything may to who has taken everything."""
+        behind_bytes = min((reader.behind_bytes for reader in self._readers), default=0)
+        return not behind_bytes or behind_bytes + size_bytes <= self._room_bytes
 
     def _wake(self) -> None:
         for reader in self._readers:
@@ -78,8 +82,6 @@ class Reader:
         self.news = asyncio.Event()
         if feed.begun:
             self.news.set()
-        self.behind_bytes = sum(len(piece.text.encode()) for piece in feed._pieces)
-        """Bytes of text that were said and not taken yet; a retry that joins begins with all that was said."""
 
     def __enter__(self) -> "Reader":
         self._feed._readers.append(self)
@@ -88,6 +90,11 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._feed._readers.remove(self)
         self._feed._room.set()
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of text that were said and not taken yet; a retry that joins begins with all that was said."""
+        return self._feed._said_bytes[-1] - self._feed._said_bytes[self._place]
 
     @property
     def has_ended(self) -> bool:
@@ -125,7 +132,6 @@ class Reader:
             return next(self._rest, None) if self.has_ended else None
         piece = self._feed._pieces[self._place]
         self._place += 1
-        self.behind_bytes -= len(piece.text.encode())
         return piece
 
 

@@ -35,8 +35,8 @@ class Metrics:
         self.flags = self._counter("turn_flags", "What was odd about the answers of recorded turns.", "flag")
         self.in_flight = self._gauge("turns_in_flight", "Turns under way.", "engine", "rank")
         self._streams = self._gauge("streams", "Streams that clients read.")
-        self._buffered = self._gauge("stream_buffered_bytes", "What waits for clients to read their streams.")
-        self._most = self._gauge("stream_buffered_bytes_max", "What waits for the client that waits for most.")
+        self._buffered = self._gauge("stream_buffered_bytes", "What clients have not taken of what was said.")
+        self._most = self._gauge("stream_buffered_bytes_max", "What the client furthest behind has not taken.")
 
     def watch(self, buffered_bytes: Callable[[], Sequence[int]]) -> None:
         """Show what waits for the client of each open stream, whenever it is asked for."""

@@ -2,26 +2,21 @@
 
 What waits for a client is bounded. Its text waits in the call's feed, which has room for so much and then makes the
 call wait; what was taken from there waits in the socket, which is given more only when it has sent most of the rest.
-A client that takes nothing for too long counts as gone, as one that hung up does.
 """
 
 import asyncio
 import math
-import sys
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import structlog
 from aiohttp import web
 
+from gateway.edge.delivery import ClientLeft, conclude, unsent_bytes
 from gateway.edge.feed import Feed, Reader
-from gateway.edge.request_id import request_id_of
 from gateway.wire.dialect import AnswerStream
 from gateway.wire.pieces import PIECE_CHARS, joined
 from gateway.wire.sse import KEEP_ALIVE
-
-log = structlog.get_logger()
 
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -52,7 +47,7 @@ class Streams:
 
     @property
     def room_bytes(self) -> int:
-        """How far a reader may fall behind its feed."""
+        """How far the furthest reader of a feed may fall behind."""
         return self.buffer_bytes - SOCKET_BYTES
 
     @property
@@ -63,8 +58,8 @@ class Streams:
         return 0.0 if len(self._open) < _MANY else _MANY_INTERVAL_S
 
     def buffered_bytes(self) -> list[int]:
-        """What waits for each client, in its feed and in its transport."""
-        return [reader.behind_bytes + _unsent_bytes(request) for reader, request in self._open.items()]
+        """What waits for each client, in its feed and in its transport. Who joined late may wait for any amount."""
+        return [reader.behind_bytes + unsent_bytes(request) for reader, request in self._open.items()]
 
     @contextmanager
     def opened(self, request: web.Request, feed: Feed) -> Iterator[Reader]:
@@ -75,14 +70,6 @@ class Streams:
                 yield reader
             finally:
                 del self._open[reader]
-
-
-class ClientLeft(Exception):
-    """There is nobody to answer any more: the client hung up, or took nothing for too long."""
-
-
-def _unsent_bytes(request: web.Request) -> int:
-    return request.transport.get_write_buffer_size() if request.transport is not None else 0
 
 
 class Stream:
@@ -133,39 +120,16 @@ class Stream:
             while len(data) >= _WRITE_BYTES:
                 await self._sent(self.response.write(bytes(data[:_WRITE_BYTES])))
                 del data[:_WRITE_BYTES]
+                await asyncio.sleep(0)  # of what is recorded there may be much, and nothing else gives others a turn
         if data:
             await self._sent(self.response.write(bytes(data)))
 
     async def close(self) -> None:
-        """Send the end, to a client that is there for it."""
-        await self._sent(self.response.write_eof())
-        if self._request.transport is None or self._request.transport.is_closing():
-            raise ClientLeft
+        """Send the end, and see all of it off."""
+        await conclude(self._request, self.response)
 
     async def _sent(self, sending: Awaitable[object]) -> None:
-        """Wait for something to be sent, for as long as the client takes some of it now and then."""
-        loop, unsent_bytes = asyncio.get_running_loop(), sys.maxsize
-        next_look: asyncio.Handle
-
-        def look() -> None:
-            nonlocal unsent_bytes, next_look
-            before_bytes, unsent_bytes = unsent_bytes, _unsent_bytes(self._request)
-            if unsent_bytes < before_bytes:
-                next_look = loop.call_later(self._streams.stall_s, look)
-            else:
-                limit.reschedule(loop.time())
-
-        next_look = loop.call_soon(look)  # that is when it is written, and waits
         try:
-            async with asyncio.timeout(None) as limit:
-                await sending
-        except TimeoutError:
-            about = {"request_id": request_id_of(self._request), "unsent_bytes": unsent_bytes}
-            log.info("a client took nothing of its stream for too long", stall_s=self._streams.stall_s, **about)
-            if self._request.transport is not None:
-                self._request.transport.abort()
-            raise ClientLeft from None
+            await sending
         except ConnectionError:
             raise ClientLeft from None
-        finally:
-            next_look.cancel()

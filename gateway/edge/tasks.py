@@ -7,13 +7,13 @@ awaited.
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import structlog
 
-from gateway.edge.feed import Feed
 from gateway.edge.log import where
 from gateway.errors import EngineUnavailable, GatewayError
 
@@ -28,12 +28,7 @@ class WaitedTask(Generic[T]):
     """
 
     def __init__(
-        self,
-        work: Coroutine[Any, Any, T],
-        may_cancel: Callable[[], bool],
-        grace_s: float,
-        feed: Feed | None,
-        about: Mapping[str, str],
+        self, work: Coroutine[Any, Any, T], may_cancel: Callable[[], bool], grace_s: float, about: Mapping[str, str]
     ) -> None:
         self._task = asyncio.create_task(work)
         self._outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -43,10 +38,6 @@ class WaitedTask(Generic[T]):
         self._doomed = False
         self._about = about
         self._task.add_done_callback(self._end)
-        self.feed = feed
-        """What it says while it runs, if that is to be read."""
-        if feed is not None:
-            self._outcome.add_done_callback(lambda _outcome: feed.end())
         self.waiters = 0
         """How many wait for it now."""
 
@@ -88,8 +79,8 @@ class WaitedTask(Generic[T]):
                 raise
 
     def when_done(self, tell: Callable[[], None]) -> None:
-        """Call `tell` as soon as it has ended, however it ends."""
-        self._task.add_done_callback(lambda _task: tell())
+        """Call `tell` as soon as it is known what it comes to, however it ends."""
+        self._outcome.add_done_callback(lambda _outcome: tell())
 
     def cancel(self) -> None:
         """End it, if it is not past that."""
@@ -117,11 +108,16 @@ class WaitedTask(Generic[T]):
 
     def _end(self, task: asyncio.Task[T]) -> None:
         self._stop_timer()
-        self._may_cancel = self.feed = None  # they know the request and the answer, and need not outlive the work
-        if task.cancelled():
+        self._may_cancel = None  # it knows the request, and need not outlive the work
+        try:
+            error = task.exception()
+        except asyncio.CancelledError as cancellation:
             self._outcome.cancel()
-        elif (error := task.exception()) is not None:
+            _forget(cancellation)
+            return
+        if error is not None:
             self._settle(error)
+            _forget(error)
         elif not self._outcome.done():
             self._outcome.set_result(task.result())
 
@@ -147,18 +143,13 @@ class WaitedTasks:
         self._tasks: dict[asyncio.Task[Any], WaitedTask[Any]] = {}
 
     def start(
-        self,
-        work: Coroutine[Any, Any, T],
-        *,
-        may_cancel: Callable[[], bool],
-        feed: Feed | None = None,
-        about: Mapping[str, str] | None = None,
+        self, work: Coroutine[Any, Any, T], *, may_cancel: Callable[[], bool], about: Mapping[str, str] | None = None
     ) -> WaitedTask[T]:
         """Begin `work`, to be waited for; it is cancelled only while `may_cancel` says so.
 
-        The `feed` that it says more in meanwhile ends with it. `about` is for the log.
+        `about` is for the log.
         """
-        waited = WaitedTask(work, may_cancel, self._grace_s, feed, about or {})
+        waited = WaitedTask(work, may_cancel, self._grace_s, about or {})
         self._tasks[waited._task] = waited
         waited._task.add_done_callback(self._tasks.pop)
         return waited
@@ -178,6 +169,13 @@ class WaitedTasks:
         for waited in tasks.values():
             waited.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _forget(error: BaseException | None) -> None:
+    """Free what was in hand wherever a failure passed, which is kept otherwise for as long as the failure is."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:

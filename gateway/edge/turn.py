@@ -33,8 +33,9 @@ from gateway.render.reading import Ending, Reading
 from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
+from gateway.wire.collector import Collector
 from gateway.wire.export import turn_object
-from gateway.wire.generate import STREAM_INTERVAL_TOKENS, Collector, encode_request
+from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
 
 T = TypeVar("T")
@@ -53,8 +54,9 @@ class Deps:
     store: Store
     metrics: Metrics
     render_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "render"))
-    """All tokenizing happens here, one at a time: it holds the event loop up for a third of a second at 128k
-    tokens, and fast tokenizers keep state between threads."""
+    """All rendering happens here, one prompt at a time: it holds the event loop up for a third of a second at 128k
+    tokens. Streams are read on the event loop meanwhile, a few ids at a time: to decode changes nothing in a
+    tokenizer, and to encode changes only how it treats control tokens, which the same renderer always does alike."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
 
@@ -95,7 +97,6 @@ class Choice:
     rank: Rank | None = None
     """Where it is sampled, once a lease was had."""
     whole: Completion | None = None
-    ending: Ending | None = None
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
@@ -108,10 +109,10 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     plan = await _plan(call.request, session, deps)
     choices = await deps.rendering(lambda: _choices(call, plan))
     if call.feed is not None:
-        call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.collector.part for choice in choices]
+        call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.collector.evidence for choice in choices]
     try:
         await together(_sample(choice, call, plan, session, deps) for choice in choices)
-        completions = await deps.rendering(lambda: [_read(choice) for choice in choices])
+        read = await deps.rendering(lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
         nothing = Answer(Message("assistant"))
@@ -120,12 +121,13 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         await _record_aborted(call, session, deps, plan.pending, aborted)
         raise
     call.sealed = True
-    turns = tuple(_sealed(choice, plan, *read) for choice, read in zip(choices, completions, strict=True))
+    turns = tuple(
+        _sealed(choice, plan, kept, ending.answer) for choice, (kept, ending) in zip(choices, read, strict=True)
+    )
     await _record(call, session, deps, plan.pending, turns)
     if call.feed is not None:
-        for choice, turn in zip(choices, turns, strict=True):
-            assert choice.ending is not None  # it was read
-            call.feed.add_rest(choice.index, choice.ending.rest, len(turn.completion.ids))
+        for index, (kept, ending) in enumerate(read):
+            call.feed.add_rest(index, ending.rest, len(kept.ids))
     session.pin = choices[0].rank.name if choices[0].rank else None
     return turns
 
@@ -203,15 +205,14 @@ def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank, deps: 
     )
 
 
-def _read(choice: Choice) -> tuple[Completion, Answer]:
+def _read(choice: Choice) -> tuple[Completion, Ending]:
     """The completion up to its stop string, and the message that the client sees."""
     whole = choice.whole
     assert whole is not None  # or its sampling would have failed
     if not choice.request.stream:
         choice.reading.feed(whole.ids)
-    ending = choice.ending = choice.reading.finish()
-    kept = whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)
-    return kept, ending.answer
+    ending = choice.reading.finish()
+    return (whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)), ending
 
 
 def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer) -> Turn:

@@ -26,6 +26,8 @@ from gateway.render.protocol import MessageDicts
 
 MALFORMED = "malformed_tool_call"
 """The flag of an answer with a call that no client can be given."""
+PAST_STOP = "past_stop"
+"""The flag of an answer that goes on behind its first stop id, unseen."""
 
 
 class TokenParser:
@@ -62,6 +64,7 @@ class TokenParser:
         start, marks, stops = 0, self._markers.marks, self._markers.stop_ids
         for at, token_id in enumerate(token_ids):
             if self._is_over:
+                self._message.flag(PAST_STOP)
                 break
             if token_id in stops or token_id in marks:
                 self._scan(self._decoder.feed(token_ids[start:at]) + self._decoder.finish())

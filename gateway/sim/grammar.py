@@ -54,8 +54,6 @@ class Grammars:
                 return "".join(map(self._part, parts))
             case {"type": "or", "elements": [*parts]} if parts:
                 return self._part(self.random.choice(parts))
-            case {"type": "tag", "begin": str(begin), "content": content, "end": str(end)}:
-                return begin + self._part(content) + end
             case {"type": "json_schema", "json_schema": dict(schema), **rest} if rest.get("style", "json") == "json":
                 return self._example(schema)
         raise _refused(_CANNOT)

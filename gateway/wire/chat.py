@@ -8,7 +8,7 @@ import orjson
 from gateway.core.types import JsonObject, Message, Role, Sampling, ToolCall, TurnRequest
 from gateway.errors import MultimodalUnsupported
 from gateway.wire.chat_answer import encode, encode_error
-from gateway.wire.chat_stream import stream
+from gateway.wire.chat_stream import ChatStream
 from gateway.wire.constraint import read_constraint
 from gateway.wire.fields import Fields, parse_object
 from gateway.wire.noise import USUAL, Noise
@@ -17,6 +17,7 @@ from gateway.wire.session_id import fault_of
 __all__ = ["NAME", "decode", "encode", "encode_error", "read_sampling", "stream"]
 
 NAME = "chat"
+stream = ChatStream
 
 _ROLES: Mapping[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -78,10 +79,10 @@ def _session_hint(fields: Fields) -> str | None:
 
 def _top_logprobs(fields: Fields) -> int | None:
     """How many alternatives each token of the answer is to show; ``None`` when its logprobs are not asked for."""
-    most = fields.integer("top_logprobs", 0, _MAX_ALTERNATIVES)
+    most = fields.integer("top_logprobs", 0, _MAX_ALTERNATIVES) or 0
     if fields.flag("logprobs"):
-        return most or 0
-    if most is not None:
+        return most
+    if most:
         raise fields.error("top_logprobs", "needs logprobs to be true")
     return None
 
@@ -108,6 +109,8 @@ def read_sampling(fields: Fields) -> Sampling:
         raise fields.error("stop", f"must be a non-empty string or up to {_MAX_STOP_STRINGS} of them")
     if any(len(str(text)) > _MAX_STOP_CHARS for text in stops):
         raise fields.error("stop", f"must have no more than {_MAX_STOP_CHARS} characters")
+    if fields.raw("stop_token_ids") is not None:
+        raise fields.error("stop_token_ids", "are the renderer's to say: send stop strings")
     most, least = newer or older, fields.integer("min_tokens", 0)
     if most and least and least > most:
         raise fields.error("min_tokens", f"must not be above the limit of {most} tokens")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from gateway.core.turn import Turn
-from gateway.core.types import Completion, FinishReason, ToolCall, TurnRequest
+from gateway.core.types import Evidence, FinishReason, ToolCall, TurnRequest
 from gateway.errors import ContextLengthExceeded, GatewayError
 from gateway.wire.chat_logprobs import encode_logprobs
 from gateway.wire.pieces import TextOf
@@ -37,14 +37,14 @@ def _choice(index: int, turn: Turn, request: TurnRequest, text_of: TextOf) -> di
         message["content"] = turn.message.content or None
         message["tool_calls"] = [encoded_call(call, call.arguments) for call in turn.message.tool_calls]
     choice = {"index": index, "message": message, "logprobs": None, "finish_reason": finish_reason(turn)}
-    return choice | evidence(turn.completion, request, text_of)
+    return choice | evidence(turn.completion.evidence, request, text_of)
 
 
-def evidence(completion: Completion, request: TurnRequest, text_of: TextOf) -> dict[str, object]:
+def evidence(sampled: Evidence, request: TurnRequest, text_of: TextOf) -> dict[str, object]:
     """What a choice says of ids, as far as it is asked for."""
     asked = request.top_logprobs
-    logprobs = None if asked is None else encode_logprobs(completion, 0, len(completion.ids), asked, text_of)
-    ids = {"token_ids": completion.ids.tolist()} if request.return_token_ids else {}
+    logprobs = None if asked is None else encode_logprobs(sampled, asked, text_of)
+    ids = {"token_ids": sampled.ids.tolist()} if request.return_token_ids else {}
     return {"logprobs": logprobs, **ids}
 
 

@@ -1,27 +1,27 @@
 """Logprobs in a chat answer, in OpenAI's shape."""
 
-from gateway.core.types import Completion
+from gateway.core.types import Evidence
 from gateway.wire.pieces import TextOf
 
 
-def encode_logprobs(completion: Completion, start: int, end: int, k: int, text_of: TextOf) -> dict[str, object]:
-    """The `logprobs` of a choice for completion ids `start` to `end` (exclusive), with `k` alternatives each.
+def encode_logprobs(evidence: Evidence, k: int, text_of: TextOf) -> dict[str, object]:
+    """The `logprobs` of a choice for the ids of `evidence`, with `k` alternatives each.
 
     Every id has its entry, as in vLLM's own answers: those of reasoning, of markers and the stop id too. So
     the entries of a stream's chunks, joined, are those of the whole answer. Alternatives come with the most likely
     first; the sampled id is among them only if it is one of the `k` most likely. Where `k` is 20 and it is
     not, it stands in the last place, since an engine names the 19 others only.
     """
-    return {"content": [_entry(completion, position, k, text_of) for position in range(start, end)]}
+    return {"content": [_entry(evidence, position, k, text_of) for position in range(len(evidence.ids))]}
 
 
-def _entry(completion: Completion, position: int, k: int, text_of: TextOf) -> dict[str, object]:
+def _entry(evidence: Evidence, position: int, k: int, text_of: TextOf) -> dict[str, object]:
     likely: list[tuple[int, float]] = []
     if k:
-        assert completion.alternatives  # or the engine was asked for fewer than the client
-        likely = completion.alternatives.most_likely(position, k)
+        assert evidence.alternatives  # or the engine was asked for fewer than the client
+        likely = evidence.alternatives.most_likely(position, k)
     top = [_named(token_id, logprob, text_of) for token_id, logprob in likely]
-    return _named(completion.ids[position], completion.logprobs[position], text_of) | {"top_logprobs": top}
+    return _named(evidence.ids[position], evidence.logprobs[position], text_of) | {"top_logprobs": top}
 
 
 def _named(token_id: int, logprob: float, text_of: TextOf) -> dict[str, object]:

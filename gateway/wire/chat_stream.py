@@ -13,15 +13,10 @@ from gateway.core.types import JsonObject, TurnRequest
 from gateway.errors import GatewayError
 from gateway.wire.chat_answer import encode_error, encoded_call, evidence, finish_reason, usage
 from gateway.wire.pieces import Piece, Saying, TextOf
-from gateway.wire.sse import encode_event
+from gateway.wire.sse import DONE, encode_event
 
 _EVIDENCE_ENTRIES = 256
 """Most entries of logprobs in one chunk, alternatives among them: some 25 KB."""
-
-
-def stream(saying: Saying, request: TurnRequest, *, created_s: int, text_of: TextOf) -> "ChatStream":
-    """The answer of one call, which is being said."""
-    return ChatStream(saying, request, created_s=created_s, text_of=text_of)
 
 
 class ChatStream:
@@ -69,7 +64,7 @@ class ChatStream:
             yield self._chunk([last])
         if self._request.include_usage:
             yield self._chunk([], usage=usage(turns))
-        yield encode_event(b"[DONE]")
+        yield encode_event(DONE)
 
     def failure(self, error: GatewayError) -> bytes:
         """The error, in place of an end."""
@@ -95,7 +90,7 @@ class ChatStream:
         if not self._asks or end <= start:
             return {}
         self._sent[index] = end
-        return evidence(self._saying.evidence[index](start, end), self._request, self._text_of)
+        return evidence(self._saying.evidence[index].part(start, end), self._request, self._text_of)
 
     def _chunk(self, choices: Sequence[JsonObject], **more: object) -> bytes:
         counted = {"usage": None} if self._request.include_usage else {}

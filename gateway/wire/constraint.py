@@ -32,12 +32,23 @@ _KINDS: Mapping[str, tuple[_Check, str]] = {
 """The grammars that vLLM knows, and what each must be."""
 
 
+_ELSEWHERE: Mapping[str, str] = {
+    **{f"guided_{kind}": f"structured_outputs.{kind}" for kind in ("json", "regex", "choice", "grammar")},
+    "functions": "tools",
+    "function_call": "tool_choice",
+}
+"""Older words for the same, which an engine in tokens mode would never see."""
+
+
 def read_constraint(fields: Fields, tools: Sequence[JsonObject]) -> tuple[JsonObject | None, tuple[str, ...]]:
     """What the whole answer must be, as vLLM's `structured_outputs`, or else the tools of which it must call one.
 
     Raises:
         BadRequest: a value is ill, names a tool that is not offered, or contradicts another.
     """
+    for name, instead in _ELSEWHERE.items():
+        if fields.raw(name) is not None:
+            raise fields.error(name, f"is not offered, and would not bind the answer: use {instead}")
     shape, outputs, forced = _response_format(fields), _structured_outputs(fields), _forced_tools(fields, tools)
     asked = {"response_format": shape, "structured_outputs": outputs, "tool_choice": forced or None}
     names = [name for name, value in asked.items() if value is not None]
@@ -52,12 +63,13 @@ def _response_format(fields: Fields) -> JsonObject | None:
         case None | "text":
             return None
         case "json_object":
-            return {"json_object": True}
+            schema = given.mapping("schema")
+            return {"json": schema} if schema else {"json_object": True}
         case "json_schema":
-            schema = given.nested("json_schema", given.raw("json_schema"))
-            if not isinstance(schema.raw("schema"), Mapping):
-                raise schema.error("schema", "must be a JSON schema")
-            return {"json": schema.mapping("schema")}
+            named = given.nested("json_schema", given.raw("json_schema"))
+            if not isinstance(named.raw("schema"), Mapping):
+                raise named.error("schema", "must be a JSON schema")
+            return {"json": named.mapping("schema")}
     raise given.error("type", 'must be "text", "json_object" or "json_schema"')
 
 

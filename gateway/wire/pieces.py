@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from gateway.core.types import Completion, Delta, ToolCall
+from gateway.core.types import Delta, Evidence, ToolCall
 
 PIECE_CHARS = 4096
 """Longest text of one piece: what is longer is said in several."""
 
-Evidence = Callable[[int, int], Completion]
-"""The ids ``[start, end)`` of one choice's completion, with their logprobs."""
 TextOf = Callable[[int], tuple[str, bytes]]
 """The text of a token id, and its bytes, which need not be valid UTF-8 alone."""
 

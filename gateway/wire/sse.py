@@ -3,6 +3,8 @@
 import codecs
 import re
 
+DONE = b"[DONE]"
+"""The payload that ends a stream, as OpenAI and vLLM have it."""
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment, which readers pass over."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")

@@ -126,12 +126,11 @@ def test_the_head_of_a_completion_keeps_the_alternatives_of_its_ids():
 
 
 @pytest.mark.parametrize("alternatives", [beside(), None])
-def test_a_part_of_a_completion_has_its_evidence_and_no_version(alternatives):
-    """What a client is shown while the rest is still sampled: nothing is known yet of the versions."""
-    part = make(alternatives=alternatives).part(1, 3)
+def test_a_part_of_a_completions_evidence_is_that_of_some_ids(alternatives):
+    """What a client is shown while the rest is still sampled."""
+    part = make(alternatives=alternatives).evidence.part(1, 3)
 
     assert (list(part.ids), list(part.logprobs)) == ([2, 3], [-0.5, 0.0])
-    assert part.spans == (VersionSpan("unknown", 0, 2, "assumed"),)
     assert part.alternatives == (beside(2, (2, 8, 3, 7), (-0.5, -2.0, 0.0, -9999.0)) if alternatives else None)
 
 

@@ -88,7 +88,16 @@ SILENT: list[object] = [{}, None, 5, {"type": 5}, {"type": []}, {"type": [5]}, {
         ({"type": "string", "anyOf": [{"type": "integer"}]}, "1", '"1"'),
         ({"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}, "x", '"x"'),
         ({"enum": ["x"]}, "x", '"x"'),
-        ({"enum": ["x"]}, "1", "1"),
+        ({"enum": ["x"]}, "1", '"1"'),
+        ({"type": "boolean"}, "True", "true"),
+        ({"type": "boolean"}, "False", "false"),
+        ({"type": "boolean"}, "false", "false"),
+        ({"type": "boolean"}, "yes", None),
+        ({"type": ["integer", "null"]}, "None", "null"),
+        ({"type": ["string", "null"]}, "None", "null"),
+        ({"type": "string"}, "True", '"True"'),
+        ({"type": "integer"}, "True", None),
+        ({}, "True", '"True"'),
         *((schema, "x", '"x"') for schema in SILENT),
         ({"anyOf": []}, '"\\ud800"', '"\\"\\\\ud800\\""'),
         ({"anyOf": [5]}, "[1]", "[1]"),
@@ -170,3 +179,24 @@ _P = '<｜DSML｜parameter name="a" string="{}">{}</｜DSML｜parameter>'
 def test_a_parameter_says_itself_whether_it_is_text(body, arguments):
     """To the last space."""
     assert dsml(body, None) == (None if arguments is None else Call("f", arguments))
+
+
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        (hermes, '{"name": "f", "parameters": {"a": 1}}'),
+        (hermes, '{"name": " f", "arguments": {}}'),
+        (hermes, '{"name": " ", "arguments": {}}'),
+        (xml, "<function= f ></function>"),
+        (xml, "<function=f>\n<parameter=a>\n1\n<parameter=b>\n2\n</parameter>\n</function>"),
+        (fenced, 'function<｜tool▁sep｜>f{"a": 1}'),
+        (fenced, "function<｜tool▁sep｜>f```json\n{}\n```"),
+        (
+            dsml,
+            ' name="f"><｜DSML｜parameter name="a" string="true"><｜DSML｜parameter name="b" string="true">2</｜DSML｜parameter>',
+        ),
+    ],
+)
+def test_what_would_be_lost_or_swallowed_makes_no_call(read, body):
+    """Arguments under another key, a parameter that never closes, a name with something else in it."""
+    assert read(body, None) is None

@@ -1,7 +1,7 @@
 """Whatever a model writes and wherever it is stopped: told in any pieces it is the message that it is when read at once."""
 
 import itertools
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.formats import DEMO, FORMATS
 from gateway.render.reading import Reading
 from gateway.render.registry import load_tokenizer, resolve
-from gateway.render.stream_parser import TokenParser
 from gateway.render.translator import Translator
 from tests.render import families
 from tests.render.doubles import PlainRenderer
@@ -62,16 +61,6 @@ class Writer:
     def reading(self, prompt, sampling):
         numbers = itertools.count()
         return Reading(self.translator, prompt, TurnRequest((), sampling=sampling), lambda: f"call_{next(numbers)}")
-
-
-class Careful(TokenParser):
-    """Looks at what it tells."""
-
-    def feed(self, token_ids):
-        told = super().feed(token_ids)
-        for one in told:
-            assert [one.content is not None, one.reasoning_content is not None, one.tool_calls != ()].count(True) == 1
-        return told
 
 
 def joined(deltas):
@@ -133,7 +122,7 @@ def small(name):
     """A family whose own tokenizer and renderer are not at hand: its markers, and a parse that says something else."""
     markers, renderer = families.markers(name), PlainRenderer()
     renderer.get_stop_token_ids = lambda: sorted(markers.stop_ids)  # type: ignore[method-assign]  # the family's
-    return Writer(name, Translator(renderer, families.small(name), stream_parser=partial(Careful, markers)))
+    return Writer(name, Translator(renderer, families.small(name), markers=markers))
 
 
 @given(st.data(), sizes, prompts)

@@ -64,11 +64,13 @@ def test_thought_text_and_call_are_told_apart(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_first_stop_id_ends_the_answer(name):
-    """What was sampled behind it says nothing, in the same feed or a later one."""
-    reader = parser(name)
-    reader.feed(ids(name, f"ok{STOP}no<think>"))
-    reader.feed(ids(name, "more"))
-    assert reader.finish() == said("ok")
+    """What was sampled behind it says nothing, in the same feed or a later one, and is known to be there."""
+    unseen = Parsed("ok", None, (), ("past_stop",))
+    for fed in (["ok", STOP, "no<think>"], [f"ok{STOP}no", "more"], [f"ok{STOP}{STOP}"]):
+        reader = parser(name)
+        for text in fed:
+            reader.feed(ids(name, text))
+        assert reader.finish() == unseen
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -175,7 +177,7 @@ def test_a_broken_call_is_content_in_its_place_as_it_was_written(name):
 def test_a_call_that_is_cut_is_content(name):
     """By the end of the answer or its stop id."""
     cut = BROKEN[name][:-1]
-    for end in ("", STOP, f"{STOP}x"):
+    for end in ("", STOP):
         assert read(name, f"a\n{cut}{end}") == said(f"a\n{cut}", broken=True)
 
 

@@ -60,7 +60,7 @@ async def test_any_object_or_one_of_the_choices_is_said(say, vocabulary):
 async def test_a_structural_tag_is_followed_part_by_part(say, vocabulary, seed):
     """Tokens by their ids, whole; one of several alternatives."""
     named = [
-        {"type": "tag", "begin": f'{{"name": "{name}", "arguments": ', "content": ARGUMENTS, "end": "}"}
+        {"type": "sequence", "elements": [text(f'{{"name": "{name}", "arguments": '), ARGUMENTS, text("}")]}
         for name in ("go", "look")
     ]
     parts = [{"type": "token", "token": CALL}, {"type": "or", "elements": named}, text("\n")]

@@ -21,7 +21,8 @@ from gateway.render.reading import Reading
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
 from gateway.wire import chat
-from gateway.wire.generate import Collector, encode_request
+from gateway.wire.collector import Collector
+from gateway.wire.generate import encode_request
 from gateway.wire.sse import SSEDecoder
 from tests.vllm.conversation import MODEL
 from tests.vllm.recorder import GENERATE

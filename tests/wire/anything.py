@@ -1,8 +1,13 @@
-"""Arbitrary JSON, and JSON that is nearly right, for the codecs to be fed with."""
+"""Arbitrary JSON, JSON that is nearly right, and what was recorded, for the codecs to be fed with."""
 
+from pathlib import Path
 from typing import Any
 
+import orjson
+import pytest
 from hypothesis import strategies as st
+
+GOLDEN = Path(__file__).parent / "golden"
 
 JSON = st.recursive(
     st.none()
@@ -23,3 +28,9 @@ def mostly(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """An object that may lack any of its keys."""
     return st.fixed_dictionaries({}, optional=fields)
+
+
+def golden(folder: str):
+    """A parameter for each golden file of `folder`."""
+    files = sorted((GOLDEN / folder).glob("*.json"))
+    return pytest.mark.parametrize("case", [pytest.param(orjson.loads(f.read_bytes()), id=f.stem) for f in files])

@@ -377,7 +377,7 @@ def call(**function: object) -> dict[str, object]:
         ({"logprobs": True, "top_logprobs": True}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 2.0}, "top_logprobs"),
         ({"top_logprobs": 2}, "top_logprobs"),
-        ({"logprobs": False, "top_logprobs": 0}, "top_logprobs"),
+        ({"stop_token_ids": [5]}, "stop_token_ids"),
         ({"logprobs": 3}, "logprobs"),
         ({"stream": "false"}, "stream"),
         ({"stream_options": True}, "stream_options"),
@@ -602,5 +602,5 @@ def test_what_goes_out_is_the_dialects_too():
     assert (chat.encode, chat.encode_error, chat.stream) == (
         chat_answer.encode,
         chat_answer.encode_error,
-        chat_stream.stream,
+        chat_stream.ChatStream,
     )

@@ -53,14 +53,14 @@ def test_ids_and_logprobs_are_shown_as_vllm_itself_shows_them(case):
     start = 0
     for choice in choices:
         end = start + len(choice["token_ids"])
-        assert choice["logprobs"] == encode_logprobs(completion, start, end, k, told.__getitem__)
+        assert choice["logprobs"] == encode_logprobs(completion.evidence.part(start, end), k, told.__getitem__)
         start = end
     assert start == len(ids) == 3
 
 
 def test_every_id_has_its_entry_the_stop_id_too():
     """A client can line them up with the token ids."""
-    entries = content(encode_logprobs(sampled([5, 6, 7], [-1.0, -0.5, 0.0]), 0, 3, 0, text_of))
+    entries = content(encode_logprobs(sampled([5, 6, 7], [-1.0, -0.5, 0.0]).evidence, 0, text_of))
 
     assert [entry["token"] for entry in entries] == ["five", " six", "<|end|>"]
     assert [entry["logprob"] for entry in entries] == [-1.0, -0.5, 0.0]
@@ -69,7 +69,7 @@ def test_every_id_has_its_entry_the_stop_id_too():
 
 def test_bytes_are_those_of_the_token_where_its_text_cannot_tell():
     """Joined over tokens they are the answer's bytes."""
-    entries = content(encode_logprobs(sampled([8, 9], [-1.0, -1.0]), 0, 2, 0, text_of))
+    entries = content(encode_logprobs(sampled([8, 9], [-1.0, -1.0]).evidence, 0, text_of))
 
     assert [entry["bytes"] for entry in entries] == [[0xF0, 0x9F], [110, 195, 169, 101]]
 
@@ -77,7 +77,7 @@ def test_bytes_are_those_of_the_token_where_its_text_cannot_tell():
 def test_the_most_likely_alternatives_come_first_and_no_more_than_asked_for():
     """The sampled id is the engine's first, and here the least likely."""
     row = [(5, -4.0), (6, -0.5), (9, -1.0)]
-    (entry,) = content(encode_logprobs(sampled([5], [-4.0], beside(3, row)), 0, 1, 2, text_of))
+    (entry,) = content(encode_logprobs(sampled([5], [-4.0], beside(3, row)).evidence, 2, text_of))
 
     assert (entry["token"], entry["logprob"]) == ("five", -4.0)
     assert entry["top_logprobs"] == [
@@ -89,7 +89,7 @@ def test_the_most_likely_alternatives_come_first_and_no_more_than_asked_for():
 def test_where_the_engine_has_no_room_for_one_more_the_sampled_id_stands_last():
     """At twenty it names the sampled id and the nineteen most likely others."""
     row = [(5, -4.0), (6, -0.5), (9, -1.0)]
-    (entry,) = content(encode_logprobs(sampled([5], [-4.0], beside(3, row)), 0, 1, 3, text_of))
+    (entry,) = content(encode_logprobs(sampled([5], [-4.0], beside(3, row)).evidence, 3, text_of))
 
     assert [shown["token"] for shown in entry["top_logprobs"]] == [" six", "née", "five"]
 
@@ -101,8 +101,8 @@ def test_the_entries_of_a_streams_chunks_are_those_of_the_whole(cut, k):
     rows = [(5, -4.0), (6, -0.5), (6, -0.1), (7, -3.0), (9, -1.0), (8, -2.0)]
     completion = sampled([5, 6, 9], [-4.0, -0.1, -1.0], beside(2, rows))
 
-    head = content(encode_logprobs(completion, 0, cut, k, text_of))
-    tail = content(encode_logprobs(completion, cut, 3, k, text_of))
+    head = content(encode_logprobs(completion.evidence.part(0, cut), k, text_of))
+    tail = content(encode_logprobs(completion.evidence.part(cut, 3), k, text_of))
 
-    assert content(encode_logprobs(completion, 0, 3, k, text_of)) == head + tail
+    assert content(encode_logprobs(completion.evidence, k, text_of)) == head + tail
     assert len(head) == cut

@@ -13,6 +13,7 @@ from gateway.core.turn import Turn
 from gateway.core.types import (
     Alternatives,
     Completion,
+    Evidence,
     FinishReason,
     Message,
     ToolCall,
@@ -23,7 +24,7 @@ from gateway.core.types import (
 )
 from gateway.errors import ContextLengthExceeded, EngineUnavailable
 from gateway.wire.chat_answer import encode, encode_error
-from gateway.wire.chat_stream import stream
+from gateway.wire.chat_stream import ChatStream as stream  # noqa: N813  # a dialect's word
 from gateway.wire.pieces import PIECE_CHARS, pieces
 from gateway.wire.sse import SSEDecoder
 from tests.wire.turns import completion, text_of, turn
@@ -40,10 +41,10 @@ class Said:
 
     turns: Sequence[Turn]
     prompt_ids: Sequence[int] = (1, 2)
-    evidence: list[Callable[[int, int], Completion]] = field(init=False)
+    evidence: list[Evidence] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.evidence = [one.completion.part for one in self.turns]
+        self.evidence = [one.completion.evidence for one in self.turns]
 
     @property
     def turn_ids(self) -> list[str]:

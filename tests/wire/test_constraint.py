@@ -48,6 +48,7 @@ def refused(**fields: object) -> BadRequest:
         ({}, None),
         ({"type": "text"}, None),
         ({"type": "json_object"}, {"json_object": True}),
+        ({"type": "json_object", "schema": SCHEMA}, {"json": SCHEMA}),
         (shape(SCHEMA), {"json": SCHEMA}),
         (shape({}), {"json": {}}),
     ],
@@ -151,3 +152,17 @@ def test_depth_is_bounded(field):
     for _ in range(MAX_DEPTH + 2):
         deep = {"json": deep}
     assert field == (refused(**{field: deep}).param or "").partition(".")[0]
+
+
+@pytest.mark.parametrize("name", ["guided_json", "guided_regex", "guided_choice", "guided_grammar"])
+def test_older_words_for_a_grammar_are_refused_with_the_newer_one(name):
+    """An engine in tokens mode would never see them."""
+    error = refused(**{name: {}})
+    assert error.param == name
+    assert f"structured_outputs.{name.removeprefix('guided_')}" in error.message
+
+
+@pytest.mark.parametrize(("name", "instead"), [("functions", "tools"), ("function_call", "tool_choice")])
+def test_functions_are_refused_with_what_has_replaced_them(name, instead):
+    """They would be offered to nobody."""
+    assert refused(**{name: []}).message.endswith(f"use {instead}")

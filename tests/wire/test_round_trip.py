@@ -17,8 +17,8 @@ from gateway.core.types import (
     token_ids,
 )
 from gateway.wire import chat
-from gateway.wire.generate import DONE, Collector
-from gateway.wire.sse import SSEDecoder
+from gateway.wire.collector import Collector
+from gateway.wire.sse import DONE, SSEDecoder
 from tests.wire.anything import JSON
 from tests.wire.turns import text_of, turn
 
