@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test test-clients test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-clients test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -25,7 +25,9 @@ lock-clients: ## write tests/clients/requirements.txt anew: the newest of the ag
 demo: setup ## three agents, a gateway and a simulated engine: what became of their tokens
 	$(BIN)/gateway demo
 
-check: lint types imports test ## the one gate: format, lint, types, import contract, tests
+check: setup ## the one gate: format, lint, types, import contract, tests; two at a time
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target properties own-tests lint imports
+	$(MAKE) --no-print-directory --jobs=2 types test-rooms
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff format .
@@ -41,10 +43,17 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports --no-cache
 
-test: setup ## the tests; each file of core/ and wire/ wholly covered by its own
-	tests/vllm/environment.sh tokenizer
+test: own-tests properties test-rooms ## the tests; each file of core/ and wire/ wholly covered by its own
+
+own-tests: setup
 	$(BIN)/python -m tests.own_tests
-	$(BIN)/pytest --numprocesses 2
+
+properties: setup
+	$(BIN)/pytest -m hypothesis tests/core tests/wire
+
+test-rooms: setup
+	tests/vllm/environment.sh tokenizer
+	$(BIN)/pytest --numprocesses 2 --ignore=tests/core --ignore=tests/wire
 
 check-deep: setup ## the property tests of core/, and of wire/ and the stream parser, at 5,000 examples each, one line a core
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \

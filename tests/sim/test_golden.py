@@ -14,10 +14,16 @@ MANIFEST = orjson.loads((GOLDEN / "manifest.json").read_bytes())
 MIDWAY_S = 0.05
 
 
+ALONE = {"before", "during", "sim"}
+"""What a capture needs a sim of its own for: other settings, or requests that change it."""
 CAPTURES = [
-    pytest.param(version, name, how, id=f"{version}-{name}")
+    pytest.param(version, {name: how}, id=f"{version}-{name}")
     for version, answered in MANIFEST["answered"].items()
     for name, how in answered.items()
+    if ALONE & how.keys()
+] + [
+    pytest.param(version, {name: how for name, how in answered.items() if not ALONE & how.keys()}, id=version)
+    for version, answered in MANIFEST["answered"].items()
 ]
 
 
@@ -34,12 +40,24 @@ def body_of(request, script) -> bytes:
     return orjson.dumps(body)
 
 
-@pytest.mark.parametrize(("version", "name", "how"), CAPTURES)
-async def test_a_capture_is_answered_as_vllm_answered_it(start, tokenizer_folder, version, name, how):
+@pytest.mark.parametrize(("version", "captures"), CAPTURES)
+async def test_a_capture_is_answered_as_vllm_answered_it(start, tokenizer_folder, version, captures):
     """Same status; same keys and types; of errors and finish reasons the same values."""
-    golden = orjson.loads((GOLDEN / version / f"{name}.json").read_bytes())
-    settings = MANIFEST["sim"] | how.get("sim", {})
+    settings = MANIFEST["sim"] | {
+        name: value for how in captures.values() for name, value in how.get("sim", {}).items()
+    }
     sim = await start(version=version.removeprefix("v"), tokenizer=tokenizer_folder, **settings)
+    for name, how in captures.items():
+        golden = orjson.loads((GOLDEN / version / f"{name}.json").read_bytes())
+        response = await answered(sim, golden["request"], how)
+        body = await response.read()
+
+        assert response.status == golden["status"], name
+        assert shape_of_answer(body, response.headers.get("Content-Type", "")) == golden["shape"], name
+
+
+async def answered(sim, request, how):
+    """What the sim answers to a request, with what is sent before and while it is under way."""
 
     async def send(method, path, body=None):
         async with sim.http.request(method, path, json=body) as response:
@@ -47,7 +65,6 @@ async def test_a_capture_is_answered_as_vllm_answered_it(start, tokenizer_folder
 
     for step in how.get("before", ()):
         await send(**step)
-    request = golden["request"]
     data = body_of(request, how.get("script")) if request["method"] == "POST" else None
     call = asyncio.create_task(
         sim.http.request(request["method"], request["path"], data=data, headers=request.get("headers"))
@@ -56,11 +73,7 @@ async def test_a_capture_is_answered_as_vllm_answered_it(start, tokenizer_folder
         await eventually(lambda: sim.log.running or call.done())
         await asyncio.sleep(MIDWAY_S)
         await send(**step)
-    response = await call
-    body = await response.read()
-
-    assert response.status == golden["status"]
-    assert shape_of_answer(body, response.headers.get("Content-Type", "")) == golden["shape"]
+    return await call
 
 
 @pytest.mark.parametrize("version", MANIFEST["answered"])
