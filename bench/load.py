@@ -40,7 +40,7 @@ from tests.edge.streams import Streamed, reading
 TURNS = 6
 _HANG_UPS = 0.2
 _USUAL_TOKENS = 60
-_MOMENTS_S = 1.25
+_LATEST_MOMENT = 1.25
 """Clients hang up within so many times the length of a usual answer; those that are late have read it all."""
 _WATCH_INTERVAL_S = 0.05
 _SHARE = 0.9
@@ -128,11 +128,11 @@ class Crowd:
         """One client, until the time is over."""
         random = Random(f"{self._plan.seed} {number}")
         await asyncio.sleep(random.random() * self._plan.seconds / 8)
-        conversations = count()
+        sessions = count()
         while not self.is_over:
-            await self._converse(f"s{number}-{next(conversations)}", random)
+            await self._session(f"s{number}-{next(sessions)}", random)
 
-    async def _converse(self, session: str, random: Random) -> None:
+    async def _session(self, session: str, random: Random) -> None:
         messages: list[Json] = [{"role": "system", "content": "You are a careful assistant. Use the tools."}]
         for turn in range(TURNS):
             calls = messages[-1].get("tool_calls") or ()
@@ -151,7 +151,7 @@ class Crowd:
         self, session: str, messages: Sequence[Json], random: Random, headers: dict[str, str]
     ) -> Json | None:
         """One call; its answer, or ``None`` when the client hung up."""
-        leaves_after_s = random.random() * _MOMENTS_S * self._usual_s if random.random() < _HANG_UPS else None
+        leaves_after_s = random.random() * _LATEST_MOMENT * self._usual_s if random.random() < _HANG_UPS else None
         started_s = time.monotonic()
         fields: Json = {"tools": TOOLS, "seed": random.randrange(1 << 30), "return_token_ids": True, "headers": headers}
         if headers:

@@ -222,3 +222,20 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
         return port
+
+
+async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house: OpenHouse, words: Words) -> None:
+    """The rank whose cache holds the prefix takes every turn; other sessions go elsewhere."""
+    house = await open_house(sim={"ranks": 2}, ranks=2)
+    sessions = [f"s{at}" for at in range(12)]
+    for session in sessions:
+        messages = [*HELLO]
+        for _ in range(3):
+            answer = await house.ask(session, messages, words.said("Hi."))
+            messages += [answer.message, user("And?")]
+    told = [entry.headers["x-data-parallel-rank"] for entry in house.journal]
+    recorded = [str(turn["rank"]) for session in sessions for turn in await house.turns(session)]
+
+    assert told == recorded
+    assert all(len(set(told[at : at + 3])) == 1 for at in range(0, 36, 3))
+    assert set(told) == {"0", "1"}

@@ -1,108 +1,16 @@
 """One engine over HTTP: connections that went stale, answers that are none, and calls that are left."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import aclosing
 
-import orjson
 import pytest
 
 from gateway.edge.engine import Engine
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.sim import FAULTS, JOURNAL, create_sim
-from tests.edge.house import IM_END, Application, Json, OpenHouse, serving, until
-
-BODY = orjson.dumps({"token_ids": [1, 2], "sampling_params": {"logprobs": 1, "max_tokens": 9}, "stream": True})
-MODELS = orjson.dumps({"data": [{"id": "raw", "max_model_len": 4096}]})
-CHOICE: Json = {
-    "token_ids": [IM_END],
-    "logprobs": {"content": [{"token_id": IM_END, "logprob": -0.5}]},
-    "finish_reason": "stop",
-}
-EVENTS = b"data: " + orjson.dumps({"choices": [CHOICE]}) + b"\n\ndata: [DONE]\n\n"
-
-
-class RawServer:
-    """An HTTP server of a few lines, whose every connection ends as it is told.
-
-    `serves` requests are answered on each connection; at the next one it is closed without a word.
-    With `hangs_up`, it is closed right after the last answer instead.
-    """
-
-    def __init__(self, *, serves: int = 10**9, hangs_up: bool = False, answer: bytes | None = None) -> None:
-        self.url = ""
-        self.connections = 0
-        self.requests: list[bytes] = []
-        self.serves = serves
-        self.hangs_up = hangs_up
-        self.answer = answer
-        self.meeting: asyncio.Barrier | None = None
-        self.closed = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
-        self.connections += 1
-        try:
-            for served in range(10**9):
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
-                await reader.readexactly(int(length or 0))
-                self.requests.append(head.split()[1])
-                if served == self.serves:
-                    break
-                if self.meeting is not None:
-                    await self.meeting.wait()
-                writer.write(self.answer or response(head))
-                await writer.drain()
-                if self.hangs_up and served + 1 == self.serves:
-                    break
-        except asyncio.IncompleteReadError:
-            pass
-        finally:
-            self.closed += 1
-            writer.close()
-
-    @property
-    def generated(self) -> int:
-        """How often it was asked to generate."""
-        return self.requests.count(b"/inference/v1/generate")
-
-
-def response(head: bytes, status: str = "200 OK") -> bytes:
-    """The answer to a request, of a length that is known, so that the connection may go on."""
-    streams = b"generate" in head.partition(b"\r\n")[0]
-    body = EVENTS if streams else MODELS
-    kind = "text/event-stream" if streams else "application/json"
-    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-@asynccontextmanager
-async def listening(raw: RawServer) -> AsyncIterator[RawServer]:
-    """A raw server on a port of its own."""
-    server = await asyncio.start_server(raw.serve, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    raw.url = f"http://{host}:{port}"
-    try:
-        yield raw
-    finally:
-        server.close()
-        await until(lambda: raw.closed == raw.connections)
-
-
-@asynccontextmanager
-async def opened(url: str, *, key: str = "") -> AsyncIterator[Engine]:
-    """An engine with its pool."""
-    engine = Engine(url, key=key)
-    try:
-        yield engine
-    finally:
-        await engine.close()
-
-
-async def payloads(engine: Engine) -> list[bytes]:
-    """All that one call to generate says."""
-    async with aclosing(engine.generate(BODY, request_id="r")) as events:
-        return [payload async for payload in events]
+from tests.edge.house import Application, OpenHouse, serving, until
+from tests.edge.raw import BODY, RawServer, listening, opened, payloads
 
 
 async def test_the_connection_of_a_finished_call_is_used_again() -> None:
@@ -231,89 +139,6 @@ async def test_whatever_answers_a_call_fails_as_an_engine_does(
             await payloads(engine)
 
     assert says in str(failed.value)
-
-
-def models(body: bytes) -> bytes:
-    """An answer to `/v1/models`."""
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    return head + body
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        *(b"", b"{", b"[]", b"{}", b"null", b'{"data": []}', b'{"data": {"a": 1}}', b'{"data": [{}]}'),
-        *(b'{"data": [{"max_model_len": %s}]}' % value for value in (b"null", b"true", b'"9"', b"-1", b"9.5")),
-    ],
-)
-async def test_an_engine_must_say_its_context(body: bytes) -> None:
-    """Something else that listens there is no engine, and gets no turn."""
-    async with listening(RawServer(answer=models(body))) as raw, opened(raw.url) as engine:
-        with suppress(EngineProtocolError):
-            await engine.refresh()
-
-        assert engine.max_model_len is None
-
-
-async def test_an_engine_says_its_context_in_tokens() -> None:
-    """It is remembered."""
-    async with listening(RawServer()) as raw, opened(f"{raw.url}/") as engine:
-        await engine.refresh()
-        assert engine.max_model_len == 4096
-        assert raw.requests == [b"/v1/models", b"/version"]
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ("0.32.0", (0, 32)),
-        ("0.20.2+cpu", (0, 20)),
-        ("0.33.0rc1.dev12+g1a2b3c", (0, 33)),
-        ("1.0", (1, 0)),
-        ("main", None),
-        ("", None),
-        (32, None),
-        (None, None),
-    ],
-)
-async def test_an_engine_says_its_version(said: object, version: tuple[int, int] | None) -> None:
-    """One that says none that can be read serves turns all the same."""
-    both = orjson.dumps({"version": said, "data": [{"max_model_len": 4096}]})
-    async with listening(RawServer(answer=models(both))) as raw, opened(raw.url) as engine:
-        await engine.refresh()
-
-        assert (engine.max_model_len, engine.version) == (4096, version)
-
-
-@pytest.mark.parametrize("hangs_up", [False, True])
-async def test_an_engine_that_does_not_know_its_version_serves_turns(hangs_up: bool) -> None:
-    """Its models are what counts, also where the other question ends the connection."""
-    async with listening(RawServer(serves=1, hangs_up=hangs_up)) as raw, opened(raw.url) as engine:
-        await engine.refresh()
-
-        assert (engine.max_model_len, engine.version) == (4096, None)
-
-
-async def test_the_version_is_asked_for_again_with_the_context() -> None:
-    """An engine that was away may be another when it is back."""
-    async with (
-        listening(RawServer(answer=models(b'{"data": [{"max_model_len": 9}]}'))) as raw,
-        opened(raw.url) as engine,
-    ):
-        engine.version = (0, 32)
-        await engine.refresh()
-
-        assert engine.max_model_len == 9
-        assert engine.version is None
-
-
-async def test_adapters_do_not_hide_the_context() -> None:
-    """VLLM lists LoRA adapters beside their model, with a null for their context."""
-    body = b'{"data": [{"id": "base", "max_model_len": 4096}, {"id": "lora", "parent": "base", "max_model_len": null}]}'
-    async with listening(RawServer(answer=models(body))) as raw, opened(raw.url) as engine:
-        await engine.refresh()
-
-        assert engine.max_model_len == 4096
 
 
 async def test_the_engines_key_is_shown_with_each_call() -> None:

@@ -277,23 +277,6 @@ async def test_text_that_cannot_fit_is_refused_before_it_is_tokenized(open_house
     assert house.journal == []
 
 
-async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house: OpenHouse, words: Words) -> None:
-    """The rank whose cache holds the prefix takes every turn; other sessions go elsewhere."""
-    house = await open_house(sim={"ranks": 2}, ranks=2)
-    sessions = [f"s{at}" for at in range(12)]
-    for session in sessions:
-        messages = [*HELLO]
-        for _ in range(3):
-            answer = await house.ask(session, messages, words.said("Hi."))
-            messages += [answer.message, user("And?")]
-    told = [entry.headers["x-data-parallel-rank"] for entry in house.journal]
-    recorded = [str(turn["rank"]) for session in sessions for turn in await house.turns(session)]
-
-    assert told == recorded
-    assert all(len(set(told[at : at + 3])) == 1 for at in range(0, 36, 3))
-    assert set(told) == {"0", "1"}
-
-
 async def test_an_engine_is_asked_for_events_of_the_size_that_the_operator_wants(open_house: OpenHouse) -> None:
     """`--stream-interval-tokens`, for answers that are streamed and for others."""
     house = await open_house(stream_interval_tokens=3)

@@ -65,3 +65,10 @@ def test_the_sdist_builds_the_same_wheel(sdist: set[str]) -> None:
     made_from = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"}
 
     assert sdist == package() | made_from | {"PKG-INFO", ".gitignore"}
+
+
+def test_no_file_is_longer_than_can_be_read_at_once() -> None:
+    """Three hundred lines: what grows beyond is two things."""
+    lines = {path: path.read_text().count("\n") for path in (ROOT / "gateway").rglob("*.py")}
+
+    assert {path.name: count for path, count in lines.items() if count > 300} == {}

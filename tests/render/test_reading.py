@@ -107,17 +107,22 @@ def test_what_it_finds_last_is_the_rest():
     assert read_ending.rest == [Delta(content="\n"), Delta(call=ToolCall("call_0", "f", "{}"))]
 
 
+def test_a_thought_that_it_finds_last_is_told_behind_the_text():
+    """It is in the message all the same."""
+    _, ending = read(LetterRenderer(Letters(Told("Hi.", "Hm."))), HI)
+
+    assert ending.rest == [Delta(reasoning="Hm.")]
+    assert ending.answer.message.reasoning == "Hm."
+
+
 @pytest.mark.parametrize(
-    "ending", [Told("Ho."), Told("Hi"), Told(None), Told("Hi.", "Hm."), Told("Hi.", tool_calls=[])]
+    ("ending", "written"),
+    [(Told("Ho."), "Hi."), (Told("Hi"), "Hi."), (Told(None), "Hi."), (Told("Hi.", tool_calls=[]), "Hi.!")],
 )
-def test_a_parser_that_finishes_with_another_message_is_refused(ending):
+def test_a_parser_that_finishes_with_another_message_is_refused(ending, written):
     """What was sent cannot be taken back."""
-    text = "Hi.!" if ending.content == "Hi." and not ending.reasoning_content else "Hi."
-    if ending.reasoning_content:
-        assert read(LetterRenderer(Letters(ending)), HI)[1].answer.message.reasoning == "Hm."  # it only found more
-        return
     with pytest.raises(RendererError, match="another message"):
-        read(LetterRenderer(Letters(ending)), [ord(letter) for letter in text])
+        read(LetterRenderer(Letters(ending)), [ord(letter) for letter in written])
 
 
 def test_a_call_that_no_client_can_be_given_is_told_as_text():
@@ -156,12 +161,16 @@ def test_flags_that_a_parser_knows_are_kept_and_others_are_not():
     assert read(LetterRenderer(Letters(ending), Response("Hi.")), HI)[1].answer.flags == ("malformed_tool_call",)
 
 
-@pytest.mark.parametrize("parser", [Letters(), None])
-def test_an_answer_of_which_nothing_could_be_made_is_told_as_text(parser):
+class Silent(Letters):
+    """A parser that makes nothing of whatever it reads."""
+
+    def feed(self, token_ids):
+        return []
+
+
+@pytest.mark.parametrize("renderer", [LetterRenderer(Silent(), Response("")), PlainRenderer(Response(""))])
+def test_an_answer_of_which_nothing_could_be_made_is_told_as_text(renderer):
     """With a parser and without."""
-    renderer = LetterRenderer(Letters(Told(""), Call()), Response("")) if parser else PlainRenderer(Response(""))
-    if parser:
-        renderer.parser.feed = lambda token_ids: []  # type: ignore[attr-defined]  # the test's own
     _, ending = read(renderer, HI)
 
     assert ending.rest == [Delta(content="Hi.")]
