@@ -23,6 +23,17 @@ class ClientLeft(Exception):
     """There is nobody to answer any more: the client hung up, or took nothing for too long."""
 
 
+def transport_of(request: web.Request) -> asyncio.Transport:
+    """The transport of a client that is there.
+
+    Raises:
+        ClientLeft: it is not.
+    """
+    if request.transport is None or request.transport.is_closing():
+        raise ClientLeft
+    return request.transport
+
+
 def unsent_bytes(request: web.Request) -> int:
     """What waits in the transport of a client."""
     return request.transport.get_write_buffer_size() if request.transport is not None else 0
@@ -49,19 +60,13 @@ async def conclude(request: web.Request, response: web.StreamResponse) -> None:
     Raises:
         ClientLeft: that did not come to be.
     """
-    transport = request.transport
-    if transport is None:
-        raise ClientLeft
-    transport.set_write_buffer_limits(0)  # so that aiohttp waits for all of it, and not for most
+    transport_of(request).set_write_buffer_limits(0)  # so that aiohttp waits for all of it, and not for most
     try:
         await response.write_eof()
         await request.writer.drain()  # the end of a body without chunks is nothing, and not waited for
     except ConnectionError:
         raise ClientLeft from None
-    finally:
-        transport.set_write_buffer_limits()
-    if transport.is_closing():
-        raise ClientLeft
+    transport_of(request).set_write_buffer_limits()
 
 
 class _Watch:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from gateway.edge.delivery import ClientLeft, conclude, unsent_bytes
+from gateway.edge.delivery import ClientLeft, conclude, transport_of, unsent_bytes
 from gateway.edge.feed import Feed, Reader
 from gateway.wire.dialect import AnswerStream
 from gateway.wire.pieces import PIECE_CHARS, joined
@@ -58,7 +58,7 @@ class Streams:
         return 0.0 if len(self._open) < _MANY else _MANY_INTERVAL_S
 
     def buffered_bytes(self) -> list[int]:
-        """What waits for each client, in its feed and in its transport. Who joined late may wait for any amount."""
+        """What waits for each client, in its feed and in its transport. For one that joined late it may be much."""
         return [reader.behind_bytes + unsent_bytes(request) for reader, request in self._open.items()]
 
     @contextmanager
@@ -87,8 +87,7 @@ class Stream:
     async def open(self) -> None:
         """Send the head. From now on a failure can only be said in the stream."""
         await self._sent(self.response.prepare(self._request))
-        if self._request.transport is not None:
-            self._request.transport.set_write_buffer_limits(_HIGH_BYTES)
+        transport_of(self._request).set_write_buffer_limits(_HIGH_BYTES)
 
     async def hold(self, reader: Reader) -> None:
         """Send a comment, and one more whenever it has been silent for long, until the call begins or ends."""
