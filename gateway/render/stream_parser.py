@@ -1,19 +1,7 @@
 """An answer read as its ids come: thoughts, text and tool calls, told as soon as they are certain.
 
-The one reader of every answer, streamed or not, for every family of models in `gateway.render.formats`. Its rules:
-
-- The first stop id ends the answer.
-- A marker that is a token counts by its id only, one that is none by its text, across tokens. Nothing of a marker is
-  told; text that may become one is held, and no more than that.
-- A thought opens where nothing but white space comes before it, or in the prompt, and ends at the first closing marker.
-- A call in an open thought is a draft if the thought closes later. If it never does, the thought ended at the call,
-  in families that say so; until that is known, all is held.
-- A call is told whole, when it closes and is sound. Everything else that was written as a call is content, in its place
-  and with its markers, and the answer is flagged ``malformed_tool_call``.
-- A call that holds the opening of another is read as one; where that is unsound, from the last opening on.
-- Text before, between and after calls is content: pieces without the white space around them, joined by a newline.
-
-`docs/parsing.md` shows them at work, and where they differ from what the renderers' own parsers do.
+The one reader of every answer, streamed or not, for every family of models in `gateway.render.formats`. Its rules,
+line by line, and where they differ from what the renderers' own parsers do: `docs/parsing.md`.
 """
 
 from collections.abc import Sequence

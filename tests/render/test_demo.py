@@ -127,7 +127,8 @@ characters = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 texts = st.lists(characters | st.sampled_from(["\n", "\n\n", " ", *CONTROL, "the "]), max_size=4).map("".join)
 arguments = st.dictionaries(texts, texts | st.integers() | st.booleans() | st.lists(st.none()), max_size=2)
 calls = st.lists(
-    st.tuples(texts.filter(bool), arguments.map(lambda value: json.dumps(value, ensure_ascii=False))), max_size=2
+    st.tuples(texts.map(str.strip).filter(bool), arguments.map(lambda value: json.dumps(value, ensure_ascii=False))),
+    max_size=2,
 )
 answers = st.builds(lambda content, reasoning, calls: said(content, reasoning, *calls), texts, st.none() | texts, calls)
 later = st.lists(st.sampled_from([USER, SYSTEM, result("1"), result("2\n")]), min_size=1, max_size=3)
