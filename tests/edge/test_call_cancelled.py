@@ -44,9 +44,14 @@ async def test_cancelled_at_each_of_its_awaits(
     ways: dict[str, Json] = {
         "early": {},
         "late": {"keep_alive_s": 0.01, "sim": {"first_token_delay_s": 0.03, "token_delay_s": 0.001}},
-        "blocked": {"renderer": Talkative(renderers.get({}).renderer), "narrow": True},
+        "blocked": {
+            "renderer": Talkative(renderers.get({}).renderer),
+            "narrow": True,
+            "stream_interval_tokens": 8,
+            "sim": {},
+        },
     }
-    script = [*[1000] * 40, IM_END] if how == "blocked" else words.said("Hi you.")
+    script = [*[1000] * 150, IM_END] if how == "blocked" else words.said("Hi you.")
     house = await open_house(**{"stream_interval_tokens": 1, "sim": {"token_delay_s": 0.001}} | ways[how])
     take, suspensions = Calls.take, Suspensions(0)
 
