@@ -111,9 +111,8 @@ class WaitedTask(Generic[T]):
         self._may_cancel = None  # it knows the request, and need not outlive the work
         try:
             error = task.exception()
-        except asyncio.CancelledError as cancellation:
+        except asyncio.CancelledError:  # raised, it is no longer kept by the task
             self._outcome.cancel()
-            _forget(cancellation)
             return
         if error is not None:
             self._settle(error)
@@ -171,8 +170,9 @@ class WaitedTasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _forget(error: BaseException | None) -> None:
+def _forget(failure: BaseException) -> None:
     """Free what was in hand wherever a failure passed, which is kept otherwise for as long as the failure is."""
+    error: BaseException | None = failure
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__

@@ -48,11 +48,12 @@ async def waiting_bytes(house: House) -> float:
 
 
 async def resting(house: House) -> tuple[int, float]:
-    """Wait until the engine gets rid of nothing more; how far it came, and the most that was held meanwhile."""
+    """Wait until much is held and the engine gets rid of nothing more; how far it came, and the most that was held."""
     emitted, since, most_bytes = -1, time.monotonic(), 0.0
-    while time.monotonic() - since < 0.1:
+    while time.monotonic() - since < 0.1 or most_bytes < BUFFER_BYTES / 4:
         if len(house.journal[0].emitted) != emitted:
             emitted, since = len(house.journal[0].emitted), time.monotonic()
+        assert not house.journal[0].disconnected
         most_bytes = max(most_bytes, await waiting_bytes(house))
         await asyncio.sleep(0.01)
     return emitted, most_bytes
@@ -69,7 +70,7 @@ async def test_what_waits_for_a_client_that_sips_is_bounded_and_then_it_counts_a
         await until(lambda: house.journal and house.journal[0].emitted)
         emitted, most_bytes = await resting(house)
         assert 0 < emitted < len(LONG)
-        assert BUFFER_BYTES / 4 < most_bytes <= BUFFER_BYTES
+        assert most_bytes <= BUFFER_BYTES
 
         other = await stream(house, "t", HELLO, [*LONG[:2000], IM_END])
         assert other.done
@@ -116,6 +117,33 @@ async def test_a_recorded_answer_takes_no_more_room_than_one_that_is_sampled(tal
     assert again.headers["x-turn-id"] == first.headers["x-turn-id"]
     assert again.message == first.message
     assert len(talkative.journal) == 1
+
+
+async def test_comments_are_no_sign_of_life(open_house: OpenHouse, renderers: Renderers) -> None:
+    """A client that takes nothing is gone after its time, though only they are written to it."""
+    renderer = Talkative(renderers.get({}).renderer)
+    house = await open_house(renderer=renderer, stream_stall_s=0.4, keep_alive_s=0.02, narrow=True)
+    house.faults.inject("stall", after=100)
+    async with slow(house, "s", LONG):
+        await until(lambda: house.journal and house.journal[0].disconnected, within_s=3)
+    await house.idle()
+    assert [turn["completion_tokens"] for turn in await house.turns("s")] == [100]
+
+
+@pytest.mark.parametrize("asked", [{"stream": True}, {"stream": False}], ids=["streamed", "whole"])
+async def test_an_answer_whose_end_does_not_leave_has_not_arrived(talkative: House, asked: Json) -> None:
+    """Though all of it fits into what the gateway holds for a client."""
+    script = [*LONG[:100], IM_END]
+    async with slow(talkative, "s", script, **asked):
+        await until(lambda: talkative.turns("s"))
+        (turn,) = await talkative.turns("s")
+        assert not turn["delivered"]
+        await until(lambda: noted(talkative), within_s=4)
+
+
+async def noted(house: House) -> bool:
+    """Whether it is known of the session's turn that it was lost."""
+    return [turn["delivered"] for turn in await house.turns("s")] == [False]
 
 
 async def waits(house: House) -> bool:

@@ -68,7 +68,8 @@ class Bench:
 
 @pytest.fixture
 async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
-    """A bench with one sim."""
+    """A bench with one sim, whose event loop looks closely."""
+    asyncio.get_running_loop().set_debug(True)
     sim, store, metrics = create_sim(token_delay_s=0.0005), KeepingStore(), Metrics()
     async with serving(sim) as server:
         backends = Backends([Engine(str(server.make_url("")))], metrics)
@@ -120,7 +121,6 @@ async def test_cancelled_at_each_of_its_awaits_a_streamed_call_leaves_no_trace_e
     bench: Bench, how: str, n: int
 ) -> None:
     """Whether nobody reads it, somebody does, or it waits for somebody slow: as above, and its reader hears the end."""
-    asyncio.get_running_loop().set_debug(True)
     tasks = asyncio.all_tasks()
     for at in count():
         before = bench.statuses
