@@ -11,6 +11,6 @@ async def test_streams_and_hang_ups_leave_nothing_behind_and_nothing_untrue() ->
     figures = await loaded(Plan(streams=40, seconds=2.0, token_delay_s=0.02))
 
     assert figures.faults == []
-    assert figures.heard > 50
+    assert figures.heard > 20
     assert figures.hung_up > 5
     assert figures.aborted > 0
