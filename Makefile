@@ -55,9 +55,8 @@ test-rooms: setup
 	tests/vllm/environment.sh tokenizer
 	$(BIN)/pytest --numprocesses 2 --ignore=tests/core --ignore=tests/wire
 
-check-deep: setup ## the property tests of core/, and of wire/ and the stream parser, at 5,000 examples each, one line a core
-	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/core & core=$$!; \
-	$(BIN)/pytest -m hypothesis --hypothesis-profile=deep tests/wire tests/render/test_reading_any.py; wire=$$?; wait $$core && exit $$wire
+check-deep: setup ## the property tests of core/, of wire/ and of what a client is told, at 5,000 examples each
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m hypothesis --hypothesis-profile=deep tests/core tests/wire tests/render/test_reading_any.py
 
 soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
 	$(BIN)/python -m bench.soak --turns 100000
