@@ -23,6 +23,8 @@ class Exchange:
 
     body: dict[str, Any]
     """The request as JSON."""
+    request_id: str = ""
+    """What the gateway calls it: the client's own id where it has sent one."""
     completion: list[int] = field(default_factory=list)
     """Ids the engine returned; shape ``(C,)``."""
     logprobs: list[float] = field(default_factory=list)
@@ -102,7 +104,7 @@ class Recorder:
     def _record(self, request: web.Request, body: bytes) -> Exchange | None:
         if (request.method, request.path) != ("POST", GENERATE):
             return None
-        self.exchanges.append(Exchange(json.loads(body)))
+        self.exchanges.append(Exchange(json.loads(body), request.headers.get("X-Request-Id", "")))
         return self.exchanges[-1]
 
 

@@ -25,6 +25,10 @@ def script(tokenizer: Tokenizer) -> list[int]:
     return completion(tokenizer, seed=5, content=CONTENT, reasoning=THOUGHT, calls=[CALL])
 
 
+IN_TRANSIT = 17
+"""Ids that may be on their way to the gateway when it hangs up on the engine: two events and the first."""
+
+
 def asked(script: list[int]) -> dict[str, Any]:
     """What every client asks for."""
     extra = {"vllm_xargs": {"script": script}, "return_token_ids": True}
@@ -127,7 +131,7 @@ async def ask(
     body = json.dumps({"model": MODEL, "messages": messages, "max_tokens": 3900, **fields}).encode()
     address = urlsplit(gateway_url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    head = f"POST /sessions/{session}/v1/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\n"
+    head = f"POST /sessions/{session}/v1/chat/completions HTTP/1.1\r\nHost: {address.netloc}\r\nX-Request-Id: {session}\r\n"
     writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
     await writer.drain()
     return reader, writer
@@ -147,14 +151,16 @@ async def test_64_clients_that_vanish_leave_an_engine_that_does_nothing(
     url, chance = gateway.url, random.Random(7)
     descriptors = gateway.descriptors()
     names = [f"vanished-{number}" for number in range(64)]
-    clients = [vanish(url, name, chance.uniform(0, 6), stream=bool(nth % 2)) for nth, name in enumerate(names)]
+    clients = [vanish(url, name, chance.uniform(0, 8), stream=bool(nth % 2)) for nth, name in enumerate(names)]
     await asyncio.gather(*clients)
 
     await asyncio.to_thread(until, lambda: running(vllm) == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gauge(url, "gateway_turns_in_flight") == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gateway.descriptors() <= descriptors, within_s=10)
-    turns = [turn for name in names for turn in await asyncio.to_thread(turns_so_far, f"{url}/sessions/{name}")]
-    assert {turn["status"] for turn in turns} == {"aborted"}
-    reached = [exchange for exchange in exchanges if exchange.completion]
-    assert 0.8 * len(reached) <= len(turns) <= len(reached)
-    assert all(turn["completion_tokens"] <= max(len(exchange.completion) for exchange in reached) for turn in turns)
+    sampled = {exchange.request_id: len(exchange.completion) for exchange in exchanges}
+    for name in names:
+        turns = await asyncio.to_thread(turns_so_far, f"{url}/sessions/{name}")
+        assert [turn["status"] for turn in turns] in ([], ["aborted"])
+        assert turns or sampled.get(name, 0) <= IN_TRANSIT
+        assert all(turn["completion_tokens"] <= sampled[name] for turn in turns)
+    assert sum(count > IN_TRANSIT for count in sampled.values()) > 5
