@@ -20,6 +20,7 @@ def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayEr
         error = GatewayError("the gateway failed unexpectedly; its log says where")
     elif error.status >= 500:  # the rest is the caller's own
         log.warning("failed", code=error.code, status=error.status, **about, **where(error))
-    failure.__traceback__ = None  # it has been told, and would keep what was in hand wherever it passed
+    # It has been told, and would keep what was in hand wherever it passed; and see `_forget` in edge/tasks.
+    failure.__traceback__ = None
     metrics.errors.labels(code=error.code).inc()
     return error

@@ -171,7 +171,11 @@ class WaitedTasks:
 
 
 def _forget(failure: BaseException) -> None:
-    """Free what was in hand wherever a failure passed, which is kept otherwise for as long as the failure is."""
+    """Free what was in hand wherever a failure passed, which is kept otherwise for as long as the failure is.
+
+    Who is told of it early must have it `noted` before waiting for anything else: that takes the traceback away, in
+    which its own frames stand. A frame that waits would be ended here without a word (Python up to 3.12).
+    """
     error: BaseException | None = failure
     while error is not None:
         traceback.clear_frames(error.__traceback__)

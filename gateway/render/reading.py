@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from gateway.core.types import Answer, Delta, Flag, Message, TurnRequest
+from gateway.core.types import Answer, Delta, Flag, TurnRequest
 from gateway.errors import RendererError
 from gateway.render.draft import guarded, parts
 from gateway.render.plain_parser import PlainParser
@@ -77,10 +77,11 @@ class Reading:
             rest += self._add(self._translator.parsed(self._shown, self._prompt_ids, self._request.tools))
             rest += self._draft.close(self._shown)
         else:
-            rest += self._finish(guarded(self._parser.finish))
+            whole = guarded(self._parser.finish)
+            rest += self._finish(whole)
             if not isinstance(self._parser, TokenParser):
                 rest += self._draft.close(self._shown)
-            if len(self._shown) <= self._compared_ids and not self._agrees():
+            if len(self._shown) <= self._compared_ids and not self._agrees(whole):
                 self._draft.flags.append("parse_differs")
         stop = self._watch.stop
         if stop is not None and stop.cut:
@@ -111,17 +112,17 @@ class Reading:
         rest = content[len(told) :], reasoning[len(reasoned) :], calls[self._calls :]
         return self._draft.add(*rest, self._shown)
 
-    def _agrees(self) -> bool:
-        """Whether the renderer's own parse says the same, as far as a client is told."""
-        other = self._translator.draft(str)
+    def _agrees(self, whole: ParsedResponse) -> bool:
+        """Whether the renderer's own parse says the same as our parser has found, as far as a client is told."""
         try:
-            parsed = self._translator.parsed(self._shown, self._prompt_ids, self._request.tools)
-            other.add(*parts(parsed), self._shown)
+            own = self._translator.parsed(self._shown, self._prompt_ids, self._request.tools)
+            return self._gist(own) == self._gist(whole)
         except RendererError:
             return False
-        return _gist(other.answer.message) == _gist(self._draft.answer.message)
 
-
-def _gist(message: Message) -> tuple[object, ...]:
-    calls = [(call.name, call.arguments) for call in message.tool_calls]
-    return message.content.strip(), (message.reasoning or "").strip(), calls
+    def _gist(self, parsed: ParsedResponse) -> tuple[object, ...]:
+        draft = self._translator.draft(str)
+        draft.add(*parts(parsed), self._shown)
+        message = draft.answer.message
+        calls = [(call.name, call.arguments) for call in message.tool_calls]
+        return message.content.strip(), (message.reasoning or "").strip(), calls

@@ -29,8 +29,19 @@ class Schemas:
 
     def kinds_of(self, parameter: str) -> Kinds:
         """The types that a parameter may have."""
-        properties = self._root.get("properties")
-        return self._kinds(properties.get(parameter) if isinstance(properties, dict) else None, _MAX_STEPS)
+        return self._kinds(self._property(self._root, parameter, _MAX_STEPS), _MAX_STEPS)
+
+    def _property(self, schema: object, name: str, steps: int) -> object:
+        """What a schema of an object says of one of its properties; ``None`` where it says nothing."""
+        if not isinstance(schema, dict) or not steps:
+            return None
+        if isinstance(reference := schema.get("$ref"), str):
+            return self._property(self._found(reference), name, steps - 1)
+        properties, parts = schema.get("properties"), schema.get("allOf")
+        if isinstance(properties, dict) and name in properties:
+            return properties[name]
+        found = (self._property(part, name, steps - 1) for part in parts) if isinstance(parts, list) else ()
+        return next((one for one in found if one is not None), schema.get("additionalProperties"))
 
     def _kinds(self, schema: object, steps: int) -> Kinds:
         if not isinstance(schema, dict) or not steps:
@@ -51,8 +62,12 @@ class Schemas:
     def _found(self, reference: str) -> object:
         """What a reference into the tool's own schema leads to."""
         found: object = self._root
-        for name in reference.removeprefix("#/").split("/"):
-            found = found.get(name) if isinstance(found, dict) else None
+        for step in reference.removeprefix("#").split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")  # RFC 6901
+            if isinstance(found, list):
+                found = dict(enumerate(found)).get(int(name)) if name.isascii() and name.isdecimal() else None
+            else:
+                found = found.get(name) if isinstance(found, dict) else None
         return found
 
 

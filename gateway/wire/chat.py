@@ -109,7 +109,7 @@ def read_sampling(fields: Fields) -> Sampling:
         raise fields.error("stop", f"must be a non-empty string or up to {_MAX_STOP_STRINGS} of them")
     if any(len(str(text)) > _MAX_STOP_CHARS for text in stops):
         raise fields.error("stop", f"must have no more than {_MAX_STOP_CHARS} characters")
-    if fields.raw("stop_token_ids") is not None:
+    if fields.items("stop_token_ids"):
         raise fields.error("stop_token_ids", "are the renderer's to say: send stop strings")
     most, least = newer or older, fields.integer("min_tokens", 0)
     if most and least and least > most:

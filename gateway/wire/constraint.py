@@ -38,6 +38,8 @@ _ELSEWHERE: Mapping[str, str] = {
     "function_call": "tool_choice",
 }
 """Older words for the same, which an engine in tokens mode would never see."""
+_NOTHING: tuple[object, ...] = (None, "", [], {}, "auto", "none")
+"""What asks for nothing."""
 
 
 def read_constraint(fields: Fields, tools: Sequence[JsonObject]) -> tuple[JsonObject | None, tuple[str, ...]]:
@@ -47,7 +49,7 @@ def read_constraint(fields: Fields, tools: Sequence[JsonObject]) -> tuple[JsonOb
         BadRequest: a value is ill, names a tool that is not offered, or contradicts another.
     """
     for name, instead in _ELSEWHERE.items():
-        if fields.raw(name) is not None:
+        if fields.raw(name) not in _NOTHING:
             raise fields.error(name, f"is not offered, and would not bind the answer: use {instead}")
     shape, outputs, forced = _response_format(fields), _structured_outputs(fields), _forced_tools(fields, tools)
     asked = {"response_format": shape, "structured_outputs": outputs, "tool_choice": forced or None}
@@ -84,7 +86,7 @@ def _structured_outputs(fields: Fields) -> JsonObject | None:
     fits, what = _KINDS[kinds[0]]
     if not fits(given.raw(kinds[0])):
         raise given.error(kinds[0], f"must be {what}")
-    return whole
+    return {name: value for name, value in whole.items() if value is not None}
 
 
 def _forced_tools(fields: Fields, tools: Sequence[JsonObject]) -> tuple[str, ...]:

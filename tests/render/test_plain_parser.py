@@ -21,8 +21,9 @@ def test_it_tells_the_text_up_to_the_first_stop_id(ids, sizes):
         del rest[:size]
     told += parser.feed(rest)
 
-    end = ids.index(0) if 0 in ids else len(ids)
-    assert parser.finish().content == "".join(delta.content or "" for delta in told) == "".join(map(chr, ids[:end]))
+    end, whole = ids.index(0) if 0 in ids else len(ids), parser.finish()
+    assert whole.flags == (("past_stop",) if end + 1 < len(ids) else ())
+    assert whole.content == "".join(delta.content or "" for delta in told) == "".join(map(chr, ids[:end]))
 
 
 @pytest.mark.parametrize("constraint", [{"json": {}}, {"json_object": True}, {"regex": ".*"}, {"choice": ["a"]}])

@@ -63,3 +63,39 @@ def test_a_schema_that_says_none_allows_any(schema):
 def test_a_tool_that_is_not_offered_says_nothing(tools):
     """The agent answers its calls."""
     assert Schemas.of(tools, "draw").kinds_of("colour") is None
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"properties": {"a": TEXT}},
+        {"additionalProperties": TEXT},
+        {"properties": {"b": {"type": "integer"}}, "additionalProperties": TEXT},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": TEXT}}}},
+        {"allOf": [{"properties": {"b": {}}}, {"properties": {"a": TEXT}}]},
+        {"properties": {"a": {"$ref": "#/$defs/x~1y~0z"}}, "$defs": {"x/y~z": TEXT}},
+        {"properties": {"a": {"$ref": "#/$defs/all/1"}}, "$defs": {"all": [{}, TEXT]}},
+        {"properties": {"a": {"$ref": "#/properties/b"}, "b": TEXT}},
+    ],
+)
+def test_a_property_is_found_wherever_schemas_have_it(parameters):
+    """By reference, among parts, and among those that are not named."""
+    assert Schemas(parameters).kinds_of("a") == frozenset({"string"})
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"$ref": "#"},
+        {"allOf": [5, {}]},
+        {"additionalProperties": True},
+        {"properties": {"a": {"$ref": "#/$defs/all/9"}}, "$defs": {"all": []}},
+        {"properties": {"a": {"$ref": "#/$defs/all/x"}}, "$defs": {"all": []}},
+    ],
+)
+def test_a_property_that_is_nowhere_may_be_anything(parameters):
+    """References in a circle included."""
+    assert Schemas(parameters).kinds_of("a") is None

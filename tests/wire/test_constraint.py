@@ -63,7 +63,7 @@ def test_a_response_format_becomes_the_grammar_that_engines_know(given, constrai
     [
         {"json": SCHEMA},
         {"json": '{"type": "object"}', "disable_any_whitespace": True},
-        {"regex": "a+", "choice": None},
+        {"regex": "a+"},
         {"choice": ["yes", "no"]},
         {"grammar": 'root ::= "a"'},
         {"json_object": True},
@@ -157,7 +157,7 @@ def test_depth_is_bounded(field):
 @pytest.mark.parametrize("name", ["guided_json", "guided_regex", "guided_choice", "guided_grammar"])
 def test_older_words_for_a_grammar_are_refused_with_the_newer_one(name):
     """An engine in tokens mode would never see them."""
-    error = refused(**{name: {}})
+    error = refused(**{name: {"type": "object"}})
     assert error.param == name
     assert f"structured_outputs.{name.removeprefix('guided_')}" in error.message
 
@@ -165,4 +165,27 @@ def test_older_words_for_a_grammar_are_refused_with_the_newer_one(name):
 @pytest.mark.parametrize(("name", "instead"), [("functions", "tools"), ("function_call", "tool_choice")])
 def test_functions_are_refused_with_what_has_replaced_them(name, instead):
     """They would be offered to nobody."""
-    assert refused(**{name: []}).message.endswith(f"use {instead}")
+    assert refused(**{name: [LOOK]}).message.endswith(f"use {instead}")
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"functions": []},
+        {"guided_json": {}},
+        {"guided_regex": None},
+        {"function_call": "auto"},
+        {"function_call": "none"},
+    ],
+)
+def test_older_words_that_ask_for_nothing_are_passed_over(nothing):
+    """Clients that send their defaults want nothing by them."""
+    assert decoded(**nothing) == (None, ())
+
+
+def test_what_is_null_is_absent():
+    """Clients dump every field of theirs."""
+    assert decoded(structured_outputs={"json": None, "regex": "a+", "whitespace_pattern": None}) == (
+        {"regex": "a+"},
+        (),
+    )
