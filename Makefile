@@ -53,7 +53,7 @@ properties: setup
 
 test-rooms: setup
 	tests/vllm/environment.sh tokenizer
-	$(BIN)/pytest --numprocesses 2 --ignore=tests/core --ignore=tests/wire
+	$(BIN)/pytest --numprocesses 3 --dist worksteal --ignore=tests/core --ignore=tests/wire
 
 check-deep: setup ## the property tests of core/, of wire/ and of what a client is told, at 5,000 examples each
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m hypothesis --hypothesis-profile=deep tests/core tests/wire tests/render/test_reading_any.py

@@ -30,7 +30,7 @@ TOOLS: list[dict[str, object]] = [
 USER = {"role": "user", "content": "How warm is it?"}
 
 
-relaxed = settings(deadline=None)  # the machine may be busy with other things
+relaxed = settings(deadline=None, max_examples=60)  # as each renders, bridges and parses
 
 
 def said(content="", reasoning=None, *calls):
