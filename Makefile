@@ -25,9 +25,8 @@ lock-clients: ## write tests/clients/requirements.txt anew: the newest of the ag
 demo: setup ## three agents, a gateway and a simulated engine: what became of their tokens
 	$(BIN)/gateway demo
 
-check: setup ## the one gate: format, lint, types, import contract, tests; two at a time
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target properties own-tests lint imports
-	$(MAKE) --no-print-directory --jobs=2 types test-rooms
+check: setup ## the one gate: format, lint, types, import contract, tests; side by side
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint imports types test-rooms own-tests properties
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff format .
