@@ -111,7 +111,7 @@ class Settings(BaseSettings):
     stream_buffer_bytes: int = Field(default=256 * 1024, ge=192 * 1024)
     """What may wait for a client that reads its stream slowly; beyond it the engine waits too."""
     stream_stall_s: float = Field(default=60.0, gt=0, le=86_400)
-    """How long a client may take nothing of its stream before it counts as gone."""
+    """How long a client may take nothing of its answer, streamed or not, before it counts as gone."""
     retry_window_s: float = Field(default=900.0, ge=0, le=86_400)
     """How long after its end a turn can answer a retry; clients that time out wait for up to ten minutes before."""
     retry_window_calls: int = Field(default=16_384, ge=0)

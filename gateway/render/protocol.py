@@ -64,7 +64,10 @@ class Streaming(Protocol):
     """What a `Renderer` may have besides: then its parser serves answers that are streamed and those that are not."""
 
     def stream_parser(self, tools: MessageDicts | None) -> StreamParser:
-        """A parser for one completion; ``prompt_ids`` are passed by keyword where accepted."""
+        """A parser for one completion; ``prompt_ids`` are passed by keyword where accepted.
+
+        A stream is read on the event loop, while other methods of the renderer may run on another thread.
+        """
 
 
 class TokenHolder(Protocol):
