@@ -66,13 +66,19 @@ def tokenizer(tokenizer_dir: Path) -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def vllm(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of the one vLLM of this session, warm."""
-    plugin, logs = tmp_path_factory.mktemp("plugin"), tmp_path_factory.mktemp("vllm")
-    shutil.copy(HERE / "scripted_output.py", plugin)
+    """Address of a vLLM as it comes, warm: its logprobs are raw."""
+    with serving(cache, tmp_path_factory.mktemp("vllm")) as url:
+        yield url
+
+
+@contextmanager
+def serving(cache: Path, folder: Path, *flags: str) -> Iterator[str]:
+    """Run a vLLM with more `flags`, and warm it up; yields its address."""
+    shutil.copy(HERE / "scripted_output.py", folder)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [cache / VLLM / "bin" / "vllm", "serve", cache / WEIGHTS]
-    with running([*command, *FLAGS, "--port", port], logs, ENVIRONMENT | {"PYTHONPATH": str(plugin)}) as healthy:
+    command = [cache / VLLM / "bin" / "vllm", "serve", cache / WEIGHTS, *FLAGS, *flags, "--port", port]
+    with running(command, folder, ENVIRONMENT | {"PYTHONPATH": str(folder)}) as healthy:
         healthy(lambda: answers(f"{url}/health"))
         warm_up(url)
         yield url
@@ -113,9 +119,15 @@ def gateway_url(gateway: Gateway) -> str:
 @pytest.fixture(scope="session")
 def gateway(recorder: Recorder, tokenizer_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway whose only engine is the recorded vLLM."""
-    logs = tmp_path_factory.mktemp("gateway")
+    with gateway_before(recorder.url, tokenizer_dir, tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@contextmanager
+def gateway_before(engine: str, tokenizer_dir: Path, logs: Path, *flags: str) -> Iterator[Gateway]:
+    """Run a gateway before one engine, with more `flags`."""
     command = [Path(sys.executable).with_name("gateway"), "serve", "--model", tokenizer_dir]
-    options = ["--model-name", "Qwen/Qwen3-8B", "--engine", recorder.url, "--port", "0"]
+    options = ["--model-name", "Qwen/Qwen3-8B", "--engine", engine, "--port", "0", *flags]
     with running([*command, *options], logs, {}) as healthy:
         url = healthy(lambda: ready_url(logs / "stdout"))
         event = json.loads((logs / "stdout").read_text().splitlines()[0])
