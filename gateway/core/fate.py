@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(ledger: Ledger) -> Moment:
-    """This moment."""
+    """How much it knows now."""
     return Moment(len(ledger.turns), len(ledger.deliveries))
 
 

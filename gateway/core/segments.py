@@ -57,7 +57,7 @@ class Segments:
             trains = {leaves[first] for turn, first in self._first.items() if self._why[turn] is None}
             leaves = [leaf for leaf in leaves if leaf in trains]
         self.leaves: Sequence[Turn] = leaves
-        """The last turn of each row. Trees come in the order in which they began, and so after whatever they continue."""
+        """The last turn of each row. Trees come in the order in which they began, so after whatever they continue."""
         self._first, self._count = _holders(self._turns, leaves)
 
     def _selected(self) -> list[Turn]:
