@@ -43,8 +43,12 @@ def talk() -> Talk:
     call = ToolCall("call_1", "ls", '{"a": 1}')
     first = made.take(*asked, answer=assistant("", call, reasoning="Let me look."), tools=TOOLS, versions="a" * 1)
     seen = (*asked, first.message, tool("x\ny"))
-    made.take(*seen, answer=assistant("Two."), tools=TOOLS, versions="aaabb", labels=Labels({"agent": "main", "try": "1"}))
-    second = made.take(*seen, answer=assistant("Zwei: \u2028ü"), tools=TOOLS, versions="b" * 9, labels=Labels({"try": "2"}))
+    made.take(
+        *seen, answer=assistant("Two."), tools=TOOLS, versions="aaabb", labels=Labels({"agent": "main", "try": "1"})
+    )
+    second = made.take(
+        *seen, answer=assistant("Zwei: \u2028ü"), tools=TOOLS, versions="b" * 9, labels=Labels({"try": "2"})
+    )
     made.take(Message("system", "Make a title."), user("List it."), labels=Labels(train=False))
     further = (*seen, second.message, user("And?"))
     lost = made.take(*further, tools=TOOLS)
