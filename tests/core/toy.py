@@ -119,13 +119,15 @@ class Talk:
         labels: Labels | None = None,
         versions: Sequence[str] = (),
         side_arrays: Mapping[str, SideArray] | None = None,
+        sampled: Completion | None = None,
     ) -> Turn:
         """Take one turn that answers `messages`."""
         above: dict[str, Any] = {"model": model, "tools": tools, "template_kwargs": template_kwargs or {}}
         request = TurnRequest(messages, labels=labels or Labels(), **above)
         finish = FinishReason.ABORT if status == "aborted" else finish
         answer = answer or assistant(f"answer {len(self.ledger.turns)}")
-        sampled = completion(answer.content, finish=finish, versions=versions, side_arrays=side_arrays)
+        if sampled is None:
+            sampled = completion(answer.content, finish=finish, versions=versions, side_arrays=side_arrays)
         return self.finish(self.ledger.prepare(request), answer=answer, sampled=sampled, flags=flags)
 
     def finish(
