@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gateway.core.budget import Spent
+from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
 from gateway.core.terms import Terms
@@ -30,6 +30,8 @@ class TurnCall:
     """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
     tell: Callable[[BaseException], None] = lambda _error: None
     """Is told why it has failed, as soon as that is known."""
+    is_alone: Callable[[], bool] = lambda: False
+    """Whether nobody waits for its turns any more; for the task that takes them."""
     feed: Feed | None = None
     """Takes what the answers say while they are sampled, where they are streamed."""
 
@@ -81,6 +83,11 @@ class Session:
         return not self.deleted and (self.kept or bool(self.ledger.turns))
 
     @property
+    def rollout_id(self) -> str:
+        """The rollout that it belongs to: its own, unless somebody said otherwise."""
+        return self.terms.rollout_id or self.id
+
+    @property
     def turns_in_flight(self) -> int:
         """Turns under way, those included that have failed and are yet to be recorded: an n-fold request takes n."""
         return sum(held.call.request.n for held in self.held)
@@ -103,16 +110,12 @@ class Session:
             self._counted += 1
         return self._spent
 
-    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> int:
-        """How many tokens one answer to `request` may have; see `Budget.limit`."""
+    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> Limit:
+        """How long one answer to `request` may be; see `Budget.limit`."""
         budget, asked = self.terms.budget, request.sampling.max_tokens
         return budget.limit(
             self.spent(), model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=request.n
         )
-
-    def governed(self, request: TurnRequest) -> TurnRequest:
-        """A request, sampling as the session has it."""
-        return replace(request, sampling=self.terms.applied(request.sampling))
 
     def finish(self, finish: Finish) -> None:
         """Take no more turns; those in flight still end. A later finish may change the reward."""
@@ -122,7 +125,13 @@ class Session:
 
     def of_rows(self) -> JsonObject:
         """What each of its rows says of it."""
-        return {"session_id": self.id, "group_id": self.terms.group_id, "reward": self.reward}
+        return {
+            "session_id": self.id,
+            "group_id": self.terms.group_id,
+            "rollout_id": self.rollout_id,
+            "reward": None if self.reward is None else float(self.reward),
+            "metadata": self.terms.metadata,
+        }
 
     def state(self) -> SessionState:
         """What others are shown of it."""
