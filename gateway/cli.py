@@ -19,6 +19,7 @@ from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.settings import Settings, load_settings
+from gateway.verify.command import verify
 
 if TYPE_CHECKING:
     from gateway.edge.check import Finding
@@ -108,6 +109,7 @@ serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  #
 check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(verify)
 
 
 @cli.command()
