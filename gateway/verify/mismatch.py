@@ -21,7 +21,7 @@ class Mismatch(Exception):
     ) -> None:
         super().__init__(at)
         self.at = at
-        """Where in the row: a field's path, with an index where it is one of many; else ``footer…``, ``line`` and the like."""
+        """Where in the row: a field's path, with an index where it is one of many; else ``footer.rows``, ``line``, …"""
         self.expected = expected
         """What the rest of the file makes of it, or says in words."""
         self.found = found
