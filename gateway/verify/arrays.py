@@ -3,7 +3,8 @@
 import math
 import sys
 from array import array
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, b85decode, b85encode
+from collections.abc import Callable
 from binascii import Error
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,11 @@ Numbers: TypeAlias = "array[int] | array[float]"
 
 _CODES = {"<u4": "I", "|u1": "B", "<f4": "f"}
 _ITEM_BYTES = {"|u1": 1, "<u2": 2, "<i4": 4, "<u4": 4}
+_OLD_NAMES = {"uint8": "|u1", "uint16": "<u2", "int32": "<i4", "uint32": "<u4"}
+_BASES: dict[str, tuple[Callable[[str], bytes], Callable[[bytes], bytes]]] = {
+    "base64": (b64decode, b64encode),
+    "base85": (b85decode, b85encode),
+}
 
 
 def read_array(value: object, at: str, dtype: str) -> Numbers:
@@ -62,18 +68,25 @@ def _read_form(value: object, at: str, dtypes: tuple[str, ...]) -> tuple[str, li
     dtype, shape = form["dtype"], form["shape"]
     if dtype not in dtypes:
         raise Mismatch(f"{at}.dtype", " or ".join(dtypes), dtype)
+    return dtype, shape, _read_data(form, at, "base64", dtype)
+
+
+def _read_data(form: Json, at: str, name: str, dtype: str) -> bytes:
+    """The bytes of an array, which are as many as its shape says."""
+    decode, encode = _BASES[name]
+    shape, text = form["shape"], form["data" if name == "base85" else name]
     if not shape or not all(map(WHOLE.holds, shape)):
         raise Mismatch(f"{at}.shape", "whole numbers", shape)
     try:
-        data = b64decode(form["base64"], validate=True)
+        data = decode(text)
     except (Error, ValueError):
         data = b""
-    if b64encode(data).decode() != form["base64"]:  # also where spare bits are set, which decoding leaves out
-        raise Mismatch(f"{at}.base64", "an array in base64", form["base64"])
+    if encode(data).decode() != text:  # also where spare bits are set, which decoding leaves out
+        raise Mismatch(at, f"an array in {name}", text)
     due = math.prod(shape) * _ITEM_BYTES.get(dtype, 4)
     if len(data) != due:
-        raise Mismatch(f"{at}.base64", f"{due} bytes of {dtype} in shape {shape}", f"{len(data)} bytes")
-    return dtype, shape, data
+        raise Mismatch(at, f"{due} bytes of {dtype} in shape {shape}", f"{len(data)} bytes")
+    return data
 
 
 def _numbers(dtype: str, data: bytes) -> Numbers:
@@ -141,6 +154,12 @@ def read_side_array(value: object, at: str) -> SideArray | None:
     """
     if value is None:
         return None
+    if isinstance(value, dict) and "data" in value:
+        old = check_object(value, at, {"start": WHOLE, "data": TEXT, "shape": LIST, "dtype": TEXT})
+        if old["dtype"] not in _OLD_NAMES:
+            raise Mismatch(f"{at}.dtype", " or ".join(_OLD_NAMES), old["dtype"])
+        dtype = _OLD_NAMES[old["dtype"]]
+        return SideArray(old["start"], dtype, old["shape"], _read_data(old, at, "base85", dtype), None)
     held: Json = check_object(value, at, {"start": WHOLE, "array": OBJECT})
     dtype, shape, data = _read_form(held["array"], f"{at}.array", tuple(_ITEM_BYTES))
     if "offsets" not in held:

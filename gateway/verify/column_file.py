@@ -32,7 +32,7 @@ def read_parquet(file: BinaryIO) -> Iterator[tuple[str, object]]:
         opened = parquet.ParquetFile(file)
         for batch in opened.iter_batches(batch_size=_ROWS_AT_ONCE):
             yield from _rows(batch)
-        yield from _footer(opened.schema_arrow.metadata or {})
+        yield from _footer(opened.metadata.metadata or {})
     except (arrow.ArrowException, OSError) as error:
         raise Mismatch("file", "rows in Parquet", str(error)) from None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.verify.verdict import Verdict, verify
-from tests.verify.writer import Turns, footer_of, form, in_base64, lines, packed, rows_of
+from tests.verify.writer import Turns, certified, footer_of, form, in_base64, lines, packed, rows_of
 
 
 def conversation() -> Turns:
@@ -70,8 +70,6 @@ def test_side_arrays_are_held_to_their_positions(tmp_path):
         "offsets": form("<u4", [len(offsets)], packed("token_ids", offsets)),
         "array": form("<i4", [len(flat)], packed("token_ids", flat)),
     }
-    from tests.verify.writer import certified
-
     row = certified(row | {"side_arrays": {"routed_experts": routed, "sampling_mask": mask}})
     assert looked(tmp_path, lines([row], footer_of([row]))).mismatch is None
     without = certified(row | {"side_arrays": {"routed_experts": None}})
@@ -123,6 +121,7 @@ def test_a_file_of_another_form_is_refused_in_one_line(tmp_path, content, place,
     """With what is wrong about it."""
     verdict = looked(tmp_path, content)
 
+    assert verdict.mismatch
     assert place == verdict.mismatch.at
     assert words in str(verdict)
     assert "\n" not in str(verdict)
