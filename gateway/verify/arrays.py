@@ -4,8 +4,8 @@ import math
 import sys
 from array import array
 from base64 import b64decode, b64encode, b85decode, b85encode
-from collections.abc import Callable
 from binascii import Error
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
