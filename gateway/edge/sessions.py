@@ -41,6 +41,8 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
+        self._rollouts: dict[str, list[Session]] = {}
+        # Those that exist, by their rollouts, in the same order.
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
@@ -114,6 +116,7 @@ class Sessions:
         if session.exists and not session.number:
             session.number = next(self._numbers)
             self._sessions[session.id] = self._sessions.pop(session.id)
+            self._rollouts.setdefault(session.rollout_id, []).append(session)
 
     def note(self, session: Session, prompt: Messages, turns: Sequence[Turn]) -> None:
         """From now on a client that names no session is led to this one by the answers of `turns`, if it is anonymous.
@@ -172,6 +175,10 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
+    def of_rollout(self, rollout_id: str) -> list[Session]:
+        """The sessions that exist of one rollout, in the order of their numbers."""
+        return [session for session in self._rollouts.get(rollout_id, ()) if session.exists]
+
     async def delete(self, session_id: str, store: Store, forget: Callable[[str], None] = lambda _id: None) -> None:
         """Delete a session for good. Its calls are cancelled, save those that are being recorded; they are waited for.
 
@@ -199,7 +206,13 @@ class Sessions:
             forget(session_id)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self._leave_rollout(session)
             self._tombstones[session_id] = self._clock()
+
+    def _leave_rollout(self, session: Session) -> None:
+        others = [other for other in self._rollouts.pop(session.rollout_id, ()) if other is not session]
+        if others:
+            self._rollouts[session.rollout_id] = others
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()
