@@ -59,6 +59,8 @@ class Session:
         self.created_s = created_s
         self.number = 0
         """Its place among all sessions, in the order in which they came to exist; 0 before."""
+        self.place = 0
+        """Its place among those that have ended, finished and without a call under way; 0 before."""
         self.ledger = Ledger(policy)
         self.pin: str | None = None
         """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
