@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
+from gateway.core import side_arrays
+from gateway.core.side_arrays import SideArray
 from gateway.errors import LedgerError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -236,8 +238,9 @@ class Completion:
 
     Raises:
         LedgerError: there is no id; ids and logprobs differ in number; a logprob is not a
-            finite number at or below zero; the spans do not tile the ids; or there are
-            alternatives, but not a row of them for each id.
+            finite number at or below zero; the spans do not tile the ids; there are
+            alternatives, but not a row of them for each id; or a side array speaks of
+            other positions than it must.
     """
 
     ids: "array[int]"
@@ -249,6 +252,8 @@ class Completion:
     """Policy versions, tiling ``[0, C)``."""
     alternatives: Alternatives | None = None
     """Where they were asked for."""
+    side_arrays: Mapping[str, SideArray] = field(default_factory=dict)
+    """What else the engine said of each position, as far as it was asked and said it."""
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -257,6 +262,7 @@ class Completion:
         likely = self.alternatives
         if likely and len(likely.ids) != len(self.ids) * likely.width:
             raise LedgerError(f"{len(likely.ids)} alternatives are no {likely.width} for each of {len(self.ids)} ids")
+        side_arrays.check_lengths(self.side_arrays, len(self.ids))
         position = 0
         for span in self.spans:
             if not span.start == position < span.end:
@@ -275,4 +281,5 @@ class Completion:
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
         alternatives = self.alternatives and self.alternatives.part(0, length)
-        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives)
+        beside = side_arrays.head(self.side_arrays, length)
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside)

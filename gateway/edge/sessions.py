@@ -44,6 +44,8 @@ class Sessions:
         # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
         self._places = count(1)
+        self._rollouts: dict[str, list[Session]] = {}
+        # Those that exist, by their rollouts, in the same order.
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
@@ -121,6 +123,7 @@ class Sessions:
         if session.exists and not session.number:
             session.number = next(self._numbers)
             self._sessions[session.id] = self._sessions.pop(session.id)
+            self._rollouts.setdefault(session.rollout_id, []).append(session)
         if session.finished and not (session.held or session.place):
             session.place = next(self._places)
 
@@ -181,9 +184,13 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
-    def existing(self) -> list[Session]:
-        """The sessions that exist, in the order in which they came to."""
-        return [session for session in self._sessions.values() if session.exists]
+    def of_rollout(self, rollout_id: str) -> list[Session]:
+        """The sessions that exist of one rollout, in the order of their numbers."""
+        return [session for session in self._rollouts.get(rollout_id, ()) if session.exists]
+
+    def rollouts(self) -> list[list[Session]]:
+        """All rollouts, each as `of_rollout` has it; none is empty."""
+        return [existing for rollout_id in self._rollouts if (existing := self.of_rollout(rollout_id))]
 
     async def ack(
         self, session_ids: Iterable[str], store: Store, forget: Callable[[str], None] = lambda _id: None
@@ -226,7 +233,13 @@ class Sessions:
             forget(session_id)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self._leave_rollout(session)
             self._tombstones[session_id] = self._clock()
+
+    def _leave_rollout(self, session: Session) -> None:
+        others = [other for other in self._rollouts.pop(session.rollout_id, ()) if other is not session]
+        if others:
+            self._rollouts[session.rollout_id] = others
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()
