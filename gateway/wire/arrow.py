@@ -6,7 +6,7 @@ back as it was, to the last bit, and its certificate holds.
 
 from array import array
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from io import RawIOBase
 from itertools import accumulate
@@ -29,8 +29,6 @@ _BATCH_BYTES = 16 << 20
 
 _Cells = Mapping[str, object]
 """A row with its lists as arrays, and what is nested as text."""
-Footer = Callable[[], JsonObject | None]
-"""Is asked when all rows are written; ``None`` where there is none."""
 
 
 def need_pyarrow() -> Any:
@@ -46,35 +44,47 @@ def need_pyarrow() -> Any:
         raise ConfigError("Arrow and Parquet need pyarrow: pip install 'rollout-gateway[parquet]'") from None
 
 
-def arrow_stream(rows: Iterable[JsonObject], footer: Footer, *, batch_bytes: int = _BATCH_BYTES) -> Iterator[bytes]:
-    """Rows as an Arrow stream, in pieces of a batch; the footer is the metadata of a last empty batch.
+def arrow_stream(items: Iterable[JsonObject], *, batch_bytes: int = _BATCH_BYTES) -> Iterator[bytes]:
+    """Rows as an Arrow stream, in pieces of a batch. A footer, where one comes last, is metadata of a last empty batch.
 
-    Arrays in a row are lists, ``array`` or in base64. Raises what `record_batches` does.
+    Arrays in a row are lists, or in base64. Raises what `record_batches` does.
     """
-    arrow, sink = need_pyarrow(), _Pieces()
+    arrow, sink, file = need_pyarrow(), _Pieces(), _Parted(items)
     schema = _schema(arrow)
     with arrow.ipc.new_stream(sink, schema) as writer:
-        for batch in record_batches(rows, batch_bytes=batch_bytes):
+        for batch in record_batches(file.rows(), batch_bytes=batch_bytes):
             writer.write_batch(batch)
             yield sink.taken()
-        last = footer()
-        if last is not None:
+        if file.footer is not None:
             empty = arrow.RecordBatch.from_pylist([], schema=schema)
-            writer.write_batch(empty, custom_metadata={_FOOTER: orjson.dumps(last)})
+            writer.write_batch(empty, custom_metadata={_FOOTER: orjson.dumps(file.footer)})
     yield sink.taken()
 
 
-def write_parquet(
-    file: BinaryIO, rows: Iterable[JsonObject], footer: Footer, *, batch_bytes: int = _BATCH_BYTES
-) -> None:
-    """Write rows as a Parquet file, the footer among its metadata. Raises what `record_batches` does."""
-    arrow = need_pyarrow()
-    with arrow.parquet.ParquetWriter(file, _schema(arrow), compression="zstd") as writer:
-        for batch in record_batches(rows, batch_bytes=batch_bytes):
+def write_parquet(out: BinaryIO, items: Iterable[JsonObject], *, batch_bytes: int = _BATCH_BYTES) -> None:
+    """Write rows as a Parquet file; a footer, where one comes last, is metadata. Raises what `record_batches` does."""
+    arrow, file = need_pyarrow(), _Parted(items)
+    with arrow.parquet.ParquetWriter(out, _schema(arrow), compression="zstd") as writer:
+        for batch in record_batches(file.rows(), batch_bytes=batch_bytes):
             writer.write_batch(batch)
-        last = footer()
-        if last is not None:
-            writer.add_key_value_metadata({_FOOTER: orjson.dumps(last)})
+        if file.footer is not None:
+            writer.add_key_value_metadata({_FOOTER: orjson.dumps(file.footer)})
+
+
+class _Parted:
+    """Rows, and what comes after them."""
+
+    def __init__(self, items: Iterable[JsonObject]) -> None:
+        self._items = items
+        self.footer: object = None
+        """What stands under ``footer``, once all is read; ``None`` where that is nowhere."""
+
+    def rows(self) -> Iterator[JsonObject]:
+        for item in self._items:
+            if item.keys() == {"footer"}:
+                self.footer = item["footer"]
+            else:
+                yield item
 
 
 def record_batches(rows: Iterable[JsonObject], *, batch_bytes: int = _BATCH_BYTES) -> Iterator[Any]:
@@ -107,8 +117,6 @@ def _cells(row: JsonObject) -> "_Cells":
 
 
 def _numbers(given: object, code: str) -> "array[Any]":
-    if isinstance(given, array):
-        return given
     if isinstance(given, Mapping):
         return array(code, b64decode(given["base64"]))
     return array(code, cast(Sequence[Any], given))
