@@ -24,9 +24,10 @@ from gateway.core.deliveries import Deliveries
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
+from gateway.core.sampling import SamplingRecord
 from gateway.core.tree import Tree
 from gateway.core.turn import Node, Prompt, Replay, Turn, answer_node
-from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
+from gateway.core.types import Answer, Completion, EndedBy, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
 
 _TURNS_ASKED = 8
@@ -254,7 +255,17 @@ class PendingTurn:
         """A prompt that was rendered in full, for `reason`."""
         return Prompt(ids, rope(ids, like=self.like.sequence if self.like else None), None, reason)
 
-    def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
+    def seal(
+        self,
+        turn_id: str,
+        prompt: Prompt,
+        completion: Completion,
+        answer: Answer,
+        origin: Origin,
+        *,
+        sampling: SamplingRecord,
+        ended_by: EndedBy,
+    ) -> Turn:
         """The record of this turn, not yet part of the ledger.
 
         Raises:
@@ -275,6 +286,8 @@ class PendingTurn:
             reason=prompt.reason,
             differences=self.differences,
             flags=answer.flags,
+            sampling=sampling,
+            ended_by=ended_by,
             origin=origin,
             labels=self.request.labels,
             node=answer_node(),
