@@ -76,12 +76,10 @@ class Pull:
     def _places(self, status: str, group_id: str | None) -> list[_Place]:
         """The rollouts that are asked for, in their order."""
         places: list[_Place] = []
-        for rollout in self._sessions.rollouts():
-            members = [session for session in rollout if group_id in (None, session.terms.group_id)]
-            ended = all(session.place for session in members)
-            if members and (status == "all" or ended == (status == "finished")):
-                last = max((s.place if status == "finished" else s.number) for s in members)
-                places.append((last, members))
+        for rollout in self._sessions.rollouts.all():
+            members = [session for session in rollout.sessions if group_id in (None, session.terms.group_id)]
+            if members and (status == "all" or (rollout.place > 0) == (status == "finished")):
+                places.append((rollout.place if status == "finished" else rollout.number, members))
         return sorted(places, key=lambda place: place[0])
 
     def _standing(self, place: _Place, query: RowsQuery, within: Cursor | None = None) -> _Standing:
