@@ -18,6 +18,8 @@ from pydantic_core import PydanticUndefined
 from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
+from gateway.export.command import export
+from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
 from gateway.verify.command import verify
 
@@ -110,6 +112,11 @@ check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-d
 cli.command()(serve)
 cli.command()(check)
 cli.command()(verify)
+cli.command()(mask)
+
+sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
+sessions.command()(export)
+cli.add_typer(sessions, name="sessions")
 
 
 @cli.command()

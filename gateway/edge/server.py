@@ -12,6 +12,7 @@ from gateway.edge.calls import Calls
 from gateway.edge.exports import Exports
 from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
+from gateway.edge.pull import Pull
 from gateway.edge.request_id import request_id_of
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
@@ -75,6 +76,7 @@ class Server:
             web.get("/v1/models", self.models),
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
             *Exports(self.sessions, self.deps.versions).routes(),
+            *Pull(self.sessions, self.deps.versions).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 
