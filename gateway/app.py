@@ -18,6 +18,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.retries import Retries
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
+from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.stream import Streams
 from gateway.edge.tasks import WaitedTasks
@@ -59,7 +60,14 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
     backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
-    deps = Deps(renderers, backends, store or MemoryStore(), metrics, stream_interval_tokens=interval_tokens)
+    deps = Deps(
+        renderers,
+        backends,
+        store or MemoryStore(),
+        metrics,
+        stream_interval_tokens=interval_tokens,
+        wanted=WantedArrays(settings.side_arrays),
+    )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
     sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())

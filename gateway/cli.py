@@ -154,7 +154,12 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     token_delay_s: Annotated[float, typer.Option(help="seconds per token of output")] = 0.0,
     split_rate: Annotated[float, typer.Option(help="share of tokens split as no tokenizer would")] = 0.1,
     api_key: Annotated[str | None, typer.Option(help="key to ask for (default: none)")] = None,
+    routed_experts: Annotated[
+        tuple[int, int] | None,
+        typer.Option(help="layers and experts a token, of which it says which, as with --enable-return-routed-experts"),
+    ] = None,
     *,
+    sampling_mask: Annotated[bool, typer.Option(help="as --return-sampling-mask, since 0.28")] = False,
     scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,
 ) -> None:
     """Serve a simulated vLLM until stopped; prints one JSON line when ready."""

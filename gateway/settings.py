@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gateway.core.side_arrays import SideArrayName
 from gateway.errors import ConfigError
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS
 from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
@@ -89,6 +90,9 @@ class Settings(BaseSettings):
     tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
     """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
     carry keys are refused."""
+    side_arrays: Annotated[tuple[SideArrayName, ...], NoDecode] = ()
+    """What is kept of each turn beside ids and logprobs, where the engine says it: `routed_experts` (vLLM's
+    --enable-return-routed-experts) and `sampling_mask` (its --return-sampling-mask); a list like `noise_prefix`."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)
@@ -122,7 +126,7 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
-    @field_validator("noise_prefix", "noise_key", "tag_header", mode="before")
+    @field_validator("noise_prefix", "noise_key", "tag_header", "side_arrays", mode="before")
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         given = [item.strip() for item in value.split(",")] if isinstance(value, str) else value

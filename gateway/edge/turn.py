@@ -25,6 +25,7 @@ from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
+from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
@@ -37,6 +38,7 @@ from gateway.wire.collector import Collector
 from gateway.wire.export import turn_object
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
+from gateway.wire.side_arrays import SideArraysAsked, asked_of
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -59,6 +61,7 @@ class Deps:
     tokenizer, and to encode changes only how it treats control tokens, which the same renderer always does alike."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
+    wanted: WantedArrays = field(default_factory=WantedArrays)
 
     @property
     def text_of(self) -> TextOf:
@@ -81,6 +84,11 @@ class Plan:
     """Which earlier reasoning the prompt holds."""
     structured_outputs: JsonObject | None
     """What binds the answers, in vLLM's words; ``None`` where nothing does."""
+    side_arrays: SideArraysAsked
+
+    def collector(self, request: TurnRequest) -> Collector:
+        """What takes one of the answers."""
+        return Collector(request.top_logprobs, self.side_arrays)
 
 
 @dataclass(slots=True)
@@ -136,17 +144,18 @@ async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
-    return await deps.rendering(lambda: _rendered(translator, pending, window))
+    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.wanted.names))
 
 
-def _rendered(translator: Translator, pending: PendingTurn, window: int) -> Plan:
+def _rendered(translator: Translator, pending: PendingTurn, window: int, side_arrays: Sequence[str]) -> Plan:
     request = pending.request
     if outgrows(request, window, translator.tokenizer):
         raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     prompt = build_prompt(translator, pending)
     opens_thought = translator.opens_thought(prompt.ids)
     bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=opens_thought)
-    return Plan(translator, pending, prompt, _retention(translator, pending, prompt), bound)
+    retention, asked = _retention(translator, pending, prompt), asked_of(prompt, side_arrays)
+    return Plan(translator, pending, prompt, retention, bound, asked)
 
 
 def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
@@ -166,7 +175,7 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
+        choices.append(Choice(index, turn_id, request_id, request, reading, plan.collector(request)))
     return choices
 
 
@@ -184,10 +193,10 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
-        choice.whole = choice.collector.completion()
+        choice.whole = await deps.wanted.completed(choice.collector, rank.engine.url, deps.metrics)
     except EngineProtocolError:
         # An engine whose evidence fails once is not believed for the rest either.
-        choice.collector = Collector(choice.request.top_logprobs)
+        choice.collector = plan.collector(choice.request)
         raise
 
 
@@ -202,6 +211,7 @@ def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank, deps: 
         stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
         version=rank.engine.version,
+        routed_experts_prompt_start=plan.side_arrays.routed_experts_prompt_start,
     )
 
 
