@@ -16,6 +16,7 @@ from gateway.edge.log import configure as configure_log
 from gateway.edge.log import hush
 from gateway.edge.metrics import Metrics
 from gateway.edge.retries import Retries
+from gateway.edge.score import Scorer
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
 from gateway.edge.side_arrays import WantedArrays
@@ -77,7 +78,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     streams = _streams(settings)
     metrics.watch(streams.buffered_bytes)
     calls = Calls(deps, sessions, tasks, retries, streams=streams, noise=noise, tag_headers=settings.tag_header)
-    server = Server(deps, keys, sessions, calls)
+    server = Server(deps, keys, sessions, calls, Scorer(backends, settings.score_tokens_in_flight))
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.on_response_prepare.append(server.sign)
     app.add_routes(server.routes())

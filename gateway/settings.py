@@ -12,6 +12,7 @@ from gateway.core.side_arrays import SideArrayName
 from gateway.errors import ConfigError
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS
 from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
+from gateway.wire.score import TOKENS_IN_FLIGHT
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
 
@@ -101,6 +102,8 @@ class Settings(BaseSettings):
     """Turns of one session; no bound where not given."""
     tombstone_ttl_s: float = Field(default=86_400.0, ge=0)
     """How long the id of a deleted session is refused."""
+    score_tokens_in_flight: int = Field(default=TOKENS_IN_FLIGHT, ge=1)
+    """How many tokens of rows are scored at once, over all engines; further rows wait."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
     disconnect_grace_s: float = Field(default=0.0, ge=0, le=86_400)

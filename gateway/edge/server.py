@@ -19,6 +19,7 @@ from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.log import where
 from gateway.edge.request_id import request_id_of
+from gateway.edge.score import Scorer, Scoring
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
@@ -68,8 +69,9 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls, scorer: Scorer) -> None:
         self.deps = deps
+        self.scorer = scorer
         self.sessions = sessions
         self.calls = calls
         self._keys = keys
@@ -87,6 +89,7 @@ class Server:
             # HEAD would be answered with the rows themselves, which are streamed.
             web.get("/sessions/{sid:.+}/trajectories", self.trajectories, allow_head=False),
             web.get("/sessions/{sid:.+}/turns", self.turns, allow_head=False),
+            *Scoring(self.scorer).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 

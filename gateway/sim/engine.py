@@ -165,7 +165,9 @@ class Engine:
             self._named(other, logprob(at, token_id) - rank, rank, text=request.text_mode)
             for rank, other in enumerate(others, start=2)
         ]
-        return {**sampled, "top_logprobs": [sampled, *rest]}
+        if wanted := [other for other in ids(request.params.get("logprob_token_ids")) if other != token_id]:
+            rest = [self._named(other, logprob(at, other), 2, text=request.text_mode) for other in wanted]
+        return {**sampled, "top_logprobs": [sampled, *rest][:top]}
 
     def _named(self, token_id: int, value: float, rank: int, *, text: bool) -> Json:
         if text and self.policy:
