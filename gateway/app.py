@@ -9,6 +9,7 @@ import structlog
 from aiohttp import web
 
 from gateway.core.budget import Budget
+from gateway.core.terms import Terms
 from gateway.edge.backends import Backends
 from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
@@ -70,7 +71,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
         wanted=WantedArrays(settings.side_arrays),
     )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
-    sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
+    defaults = Terms(budget=budget, rule=settings.sampling, client_seed=settings.client_seed)
+    sessions = Sessions(policy=settings.matching, defaults=defaults, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
     tasks = WaitedTasks(settings.disconnect_grace_s)

@@ -94,6 +94,11 @@ class Settings(BaseSettings):
     side_arrays: Annotated[tuple[SideArrayName, ...], NoDecode] = ()
     """What is kept of each turn beside ids and logprobs, where the engine says it: `routed_experts` (vLLM's
     --enable-return-routed-experts) and `sampling_mask` (its --return-sampling-mask); a list like `noise_prefix`."""
+    sampling: Literal["agent", "locked"] = "agent"
+    """Whose sampling parameters count: the `agent`'s, or nobody's (`locked`: temperature 1 and nothing truncated).
+    Either way each turn says how it was sampled, and what the agent had asked for instead."""
+    client_seed: Literal["keep", "drop"] = "drop"
+    """What becomes of seeds that agents send: with equal seeds the members of a group would be the same."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)

@@ -23,9 +23,10 @@ from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
+from gateway.core.sampling import SamplingRecord
 from gateway.core.tree import Tree
 from gateway.core.turn import Node, Prompt, Replay, Turn, answer_node
-from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
+from gateway.core.types import Answer, Completion, EndedBy, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
 
 _TURNS_ASKED = 8
@@ -97,16 +98,8 @@ class Ledger:
         match = matching.find(self.tree, messages, root, self._policy, self._order)
         new = messages[match.length :]
         known = list(self.tree.follow(match.node, new))
-        return PendingTurn(
-            ledger=self,
-            request=request,
-            root=root,
-            match=match,
-            system=system,
-            messages=messages,
-            like=self._like(root, new, match, known),
-            unbridgeable=self._why_not(root, messages, match, known),
-        )
+        like, why_not = self._like(root, new, match, known), self._why_not(root, messages, match, known)
+        return PendingTurn(self, request, root, match, system, messages, like, why_not)
 
     def _like(self, root: Root, new: Messages, match: Match, known: Sequence[tuple[Node, bool]]) -> Turn | None:
         """A turn whose prompt the next most probably repeats: the one that gave the last answer, where it is ours."""
@@ -259,7 +252,17 @@ class PendingTurn:
         """A prompt that was rendered in full, for `reason`."""
         return Prompt(ids, rope(ids, like=self.like.sequence if self.like else None), None, reason)
 
-    def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
+    def seal(
+        self,
+        turn_id: str,
+        prompt: Prompt,
+        completion: Completion,
+        answer: Answer,
+        origin: Origin,
+        *,
+        sampling: SamplingRecord,
+        ended_by: EndedBy,
+    ) -> Turn:
         """The record of this turn, not yet part of the ledger.
 
         Raises:
@@ -280,6 +283,8 @@ class PendingTurn:
             reason=prompt.reason,
             differences=self.differences,
             flags=answer.flags,
+            sampling=sampling,
+            ended_by=ended_by,
             origin=origin,
             labels=self.request.labels,
             node=answer_node(),

@@ -8,7 +8,8 @@ from typing import Literal
 from gateway.core.canon import Difference, Root
 from gateway.core.reason import Reason
 from gateway.core.rope import Rope
-from gateway.core.types import Completion, FinishReason, Flag, Labels, Message, Origin, Status, token_ids
+from gateway.core.sampling import SamplingRecord
+from gateway.core.types import Completion, EndedBy, FinishReason, Flag, Labels, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,9 @@ class Turn:
     """How the replayed history differed from the record, by kind."""
     flags: tuple[Flag, ...]
     """What was odd about the answer, such as a malformed tool call."""
+    sampling: SamplingRecord
+    """How it was sampled, and what its logprobs are worth."""
+    ended_by: EndedBy
     origin: Origin
     labels: Labels
     node: Node

@@ -15,6 +15,10 @@ Role = Literal["system", "user", "assistant", "tool"]
 JsonObject = Mapping[str, object]
 Tools = Sequence[JsonObject]
 Status = Literal["complete", "aborted"]
+Bound = Literal["max_tokens", "budget", "context"]
+"""What limits the length of an answer: its request, its session, or the model's window."""
+EndedBy = Literal["stop", "tool_calls", "max_tokens", "context", "budget", "client_gone", "infra", "cancelled"]
+"""How a turn ended; `docs/rows.md` says of which the model is the cause."""
 
 
 def token_ids(ids: Sequence[int] = ()) -> "array[int]":
@@ -97,6 +101,21 @@ def deltas(message: Message) -> list[Delta]:
 
 
 @dataclass(frozen=True, slots=True)
+class RendererMark:
+    """Which renderer made the prompts."""
+
+    name: str
+    """Its class, with its module."""
+    version: str
+    """Of the package that it comes from; ``unknown`` where that does not say."""
+    template: str | None
+    """SHA-256 of the tokenizer's chat template, in hexadecimal; ``None`` where it has none."""
+
+
+UNKNOWN_RENDERER = RendererMark("unknown", "unknown", None)
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where a completion comes from, and under which rule its prompt was built."""
 
@@ -104,6 +123,7 @@ class Origin:
     rank: int
     thinking_retention: str | None = None
     """Which reasoning of earlier turns the renderer keeps in its prompts; ``None`` when it does not say."""
+    renderer: RendererMark = UNKNOWN_RENDERER
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +165,8 @@ class TurnRequest:
     model: str | None = None
     tools: tuple[JsonObject, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
+    overridden: JsonObject = field(default_factory=dict)
+    """Parameters that were asked for and are not in `sampling`, since the session has them otherwise."""
     template_kwargs: JsonObject = field(default_factory=dict)
     priority: int | None = None
     cache_salt: str | None = None

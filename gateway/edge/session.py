@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gateway.core.budget import Spent
+from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
 from gateway.core.terms import Terms
@@ -30,6 +30,8 @@ class TurnCall:
     """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
     tell: Callable[[BaseException], None] = lambda _error: None
     """Is told why it has failed, as soon as that is known."""
+    is_alone: Callable[[], bool] = lambda: False
+    """Whether nobody waits for its turns any more; for the task that takes them."""
     feed: Feed | None = None
     """Takes what the answers say while they are sampled, where they are streamed."""
 
@@ -103,16 +105,12 @@ class Session:
             self._counted += 1
         return self._spent
 
-    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> int:
-        """How many tokens one answer to `request` may have; see `Budget.limit`."""
+    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> Limit:
+        """How long one answer to `request` may be; see `Budget.limit`."""
         budget, asked = self.terms.budget, request.sampling.max_tokens
         return budget.limit(
             self.spent(), model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=request.n
         )
-
-    def governed(self, request: TurnRequest) -> TurnRequest:
-        """A request, sampling as the session has it."""
-        return replace(request, sampling=self.terms.applied(request.sampling))
 
     def finish(self, finish: Finish) -> None:
         """Take no more turns; those in flight still end. A later finish may change the reward."""

@@ -4,10 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count, islice
 
-from gateway.core.budget import Budget
 from gateway.core.canon import Policy, root_of
 from gateway.core.ledger import Known
 from gateway.core.prefixes import Prefixes, places
@@ -24,20 +22,20 @@ class Sessions:
     """Sessions by id.
 
     One exists from when it is made, or from its first turn; one that is neither made nor got a turn is forgotten
-    with its last call. A deleted id is refused for `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives
-    seconds.
+    with its last call. What its terms leave open is as `defaults` have it. A deleted id is refused for
+    `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives seconds.
     """
 
     def __init__(
         self,
         *,
         policy: Policy = "canonical",
-        budget: Budget | None = None,
+        defaults: Terms | None = None,
         tombstone_ttl_s: float = 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        self._budget = budget or Budget()
+        self._defaults = defaults or Terms(rule="agent", client_seed="drop")
         self._tombstone_ttl_s = tombstone_ttl_s
         self._clock = clock
         self._sessions: dict[str, Session] = {}
@@ -52,7 +50,7 @@ class Sessions:
         return len(self._sessions)
 
     def create(self, session_id: str, terms: Terms) -> Session:
-        """Make a session that exists without turns; what its budget leaves open is as for every session.
+        """Make a session that exists without turns.
 
         Raises:
             SessionExists: there is one of that id.
@@ -109,8 +107,7 @@ class Sessions:
         return session
 
     def _made(self, session_id: str, terms: Terms) -> Session:
-        terms = replace(terms, budget=terms.budget.over(self._budget))
-        return Session(session_id, terms, policy=self._policy, created_s=self._clock())
+        return Session(session_id, terms.over(self._defaults), policy=self._policy, created_s=self._clock())
 
     def _number(self, session: Session) -> None:
         """Give a session its place in listings, once it exists: whoever has read so far finds it at the end."""

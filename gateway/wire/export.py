@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 import orjson
 
 from gateway.core.fate import Fates
+from gateway.core.sampling import SamplingRecord
 from gateway.core.segments import Row
 from gateway.core.turn import Turn
 from gateway.core.types import JsonObject
@@ -75,15 +76,27 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "prompt_tokens": turn.prompt_length,
         "completion_tokens": len(turn.completion.ids),
         "finish_reason": turn.completion.finish_reason.value,
+        "ended_by": turn.ended_by,
         "engine": turn.origin.engine,
         "rank": turn.origin.rank,
         "policy_versions": [asdict(span) for span in turn.completion.spans],
+        "sampling": sampling_object(turn.sampling),
+        "overridden": dict(turn.sampling.overridden),
+        "distribution": turn.sampling.distribution,
+        "logprobs_mode": turn.sampling.logprobs_mode,
+        "logprobs_exact": turn.sampling.logprobs_exact,
         "differences": {kind: asdict(found) for kind, found in turn.differences.items()},
         "flags": list(turn.flags),
         "thinking_retention": turn.origin.thinking_retention,
         "tags": dict(turn.labels.tags),
         "train": turn.labels.train,
     }
+
+
+def sampling_object(sampling: SamplingRecord) -> dict[str, object]:
+    """The parameters in effect, by their names in vLLM."""
+    lists = {"stop": list(sampling.effective.stop), "stop_token_ids": list(sampling.stop_token_ids)}
+    return asdict(sampling.effective) | lists
 
 
 def told_turn(fates: Fates, turn: Turn) -> dict[str, object]:

@@ -4,11 +4,13 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import get_args
 
 import orjson
 
 from gateway.core.budget import Budget, Spent
-from gateway.core.terms import Terms, said
+from gateway.core.sampling import said
+from gateway.core.terms import ClientSeed, Rule, Terms
 from gateway.core.types import JsonObject, Sampling
 from gateway.errors import BadRequest
 from gateway.wire.chat import read_sampling
@@ -22,7 +24,10 @@ _SAMPLING_NAMES = {parameter.name for parameter in fields(Sampling)} - {"extra_a
     "max_completion_tokens",
 }
 """By these chat requests know them."""
-_CREATION_NAMES = ("session_id", "group_id", "metadata", "sampling_params", "forced_sampling_params", "budget")
+_CREATION_NAMES = (
+    *("session_id", "group_id", "rollout_id", "metadata", "budget"),
+    *("sampling_params", "forced_sampling_params", "sampling", "client_seed"),
+)
 _FINISH_NAMES = ("reward", "metadata")
 
 
@@ -68,10 +73,13 @@ def decode_creation(body: bytes) -> Creation:
     _refuse_unknown(given, names)
     terms = Terms(
         group_id=asked.text("group_id", 1, _MAX_NAME_CHARS),
+        rollout_id=asked.text("rollout_id", 1, _MAX_NAME_CHARS),
         metadata=asked.mapping("metadata", _MAX_METADATA_BYTES),
         sampling=_sampling(asked, "sampling_params"),
         forced=_sampling(asked, "forced_sampling_params"),
         budget=Budget(**{name: given.integer(name, 1) for name in names}),
+        rule=asked.one_of("sampling", get_args(Rule)),
+        client_seed=asked.one_of("client_seed", get_args(ClientSeed)),
     )
     return Creation(asked.text("session_id", 1, _MAX_NAME_CHARS), terms)
 
@@ -141,6 +149,7 @@ def session_object(state: SessionState) -> dict[str, object]:
     return {
         "session_id": state.session_id,
         "group_id": terms.group_id,
+        "rollout_id": terms.rollout_id or state.session_id,
         "metadata": terms.metadata,
         "status": "finished" if state.finished else "open",
         "reward": state.reward,
@@ -153,6 +162,8 @@ def session_object(state: SessionState) -> dict[str, object]:
         "budget": asdict(terms.budget),
         "sampling_params": _shown(terms.sampling),
         "forced_sampling_params": _shown(terms.forced),
+        "sampling": terms.rule,
+        "client_seed": terms.client_seed,
     }
 
 

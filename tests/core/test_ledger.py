@@ -12,6 +12,7 @@ from gateway.core.reason import Reason
 from gateway.core.rope import rope
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
+from tests.core.sampled import HOW
 from tests.core.toy import Talk, assistant, tool, user
 
 CALL = ToolCall("call_1", "bash", '{"command": "ls"}')
@@ -406,4 +407,4 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
 
 
 def seal(pending, prompt, like, answer=None):
-    return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0))
+    return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0), **HOW)
