@@ -91,10 +91,6 @@ class Plan:
     """What binds the answers, in vLLM's words; ``None`` where nothing does."""
     side_arrays: SideArraysAsked
 
-    def collector(self, request: TurnRequest) -> Collector:
-        """What takes one of the answers."""
-        return Collector(request.top_logprobs, self.side_arrays)
-
 
 @dataclass(slots=True)
 class Choice:
@@ -171,16 +167,8 @@ def _rendered(translator: Translator, pending: PendingTurn, window: int, side_ar
     prompt = build_prompt(translator, pending)
     opens_thought = translator.opens_thought(prompt.ids)
     bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=opens_thought)
-    retention, asked = _retention(translator, pending, prompt), asked_of(prompt, side_arrays)
+    retention, asked = translator.retention_of(pending, prompt), asked_of(prompt, side_arrays)
     return Plan(translator, pending, prompt, retention, bound, asked)
-
-
-def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
-    """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
-    reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
-    if prompt.base is None and translator.thinking_retention and any(reasoned):
-        return "template"
-    return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
 
 
 def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
@@ -193,7 +181,9 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading, plan.collector(request)))
+        choices.append(
+            Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs, plan.side_arrays))
+        )
     return choices
 
 
@@ -216,7 +206,7 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
         choice.failed = True
         if isinstance(error, EngineProtocolError):
             # An engine whose evidence fails once is not believed for the rest either.
-            choice.collector = plan.collector(choice.request)
+            choice.collector = Collector(choice.request.top_logprobs, plan.side_arrays)
         raise
 
 

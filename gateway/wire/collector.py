@@ -20,17 +20,9 @@ from contextlib import suppress
 from typing import Any
 
 from gateway import errors
+from gateway.core.alternatives import Alternatives
 from gateway.core.side_arrays import SideArray
-from gateway.core.types import (
-    UNKNOWN_VERSION,
-    Alternatives,
-    Completion,
-    Evidence,
-    FinishReason,
-    VersionSpan,
-    float32s,
-    token_ids,
-)
+from gateway.core.types import UNKNOWN_VERSION, Completion, Evidence, FinishReason, VersionSpan, float32s, token_ids
 from gateway.errors import EngineProtocolError, EngineUnavailable
 from gateway.wire.engine_error import loaded, reported
 from gateway.wire.side_arrays import SideArrays, SideArraysAsked
