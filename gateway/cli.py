@@ -18,6 +18,8 @@ from pydantic_core import PydanticUndefined
 from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
+from gateway.export.command import export
+from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -108,6 +110,11 @@ serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  #
 check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(mask)
+
+sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
+sessions.command()(export)
+cli.add_typer(sessions, name="sessions")
 
 
 @cli.command()

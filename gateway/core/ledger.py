@@ -9,8 +9,8 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: the attributes of `Ledger` and its tree, written when a turn is committed, save the word on
-deliveries, which `Ledger.note_delivery` writes. A prepared turn needs nothing of it but single values, so prompts
+Mutable state: the attributes of `Ledger` and its tree, written when a turn is committed, save what is learnt of
+deliveries later. A prepared turn needs nothing of it but single values, so prompts
 may be built in another thread meanwhile.
 """
 
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from gateway.core import matching
 from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of, split_system
+from gateway.core.deliveries import Deliveries
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
@@ -51,7 +52,8 @@ class Ledger:
         self._policy = policy
         self._turns: list[Turn] = []
         self._order: dict[Turn, int] = {}
-        self._delivered: dict[Turn, bool] = {}
+        self.deliveries = Deliveries()
+        """Which answers arrived."""
         self.tree = Tree()
         """All that was said; only read elsewhere."""
         self._texts: dict[str, str] = {}
@@ -69,14 +71,6 @@ class Ledger:
     def turns(self) -> Sequence[Turn]:
         """All turns, oldest first, aborted ones included. The list grows at its end, and not otherwise."""
         return self._turns
-
-    def note_delivery(self, turn: Turn, *, delivered: bool) -> None:
-        """Whether the answer reached its client, as far as the socket tells. What has arrived once has arrived."""
-        self._delivered[turn] = delivered or self._delivered.get(turn, False)
-
-    def was_delivered(self, turn: Turn) -> bool | None:
-        """What is known of a turn's delivery; ``None`` when nothing is yet."""
-        return self._delivered.get(turn)
 
     def known_turns(self, messages: Messages, root: Root) -> Known:
         """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
@@ -162,7 +156,8 @@ class Ledger:
 
     def _add(self, turn: Turn, match: Match, messages: Messages, like: Turn | None) -> None:
         asked = self.tree.link(match.node, messages[match.length :], turn, like)
-        turn.node.parent, turn.node.turn, turn.node.replay = asked, turn, Replay(identity(turn.message))
+        turn.node.way = asked, turn.node.run
+        turn.node.turn, turn.node.replay = turn, Replay(identity(turn.message))
         self._order[turn] = len(self._turns)
         self._turns.append(turn)
         self._latest[turn.root] = turn

@@ -83,6 +83,16 @@ class Session:
         return not self.deleted and (self.kept or bool(self.ledger.turns))
 
     @property
+    def ended(self) -> bool:
+        """Whether there will be no more of it: it is finished, and no call is under way."""
+        return self.finished and not self.held
+
+    @property
+    def rollout_id(self) -> str:
+        """The rollout that it belongs to: its own, unless somebody said otherwise."""
+        return self.terms.rollout_id or self.id
+
+    @property
     def turns_in_flight(self) -> int:
         """Turns under way, those included that have failed and are yet to be recorded: an n-fold request takes n."""
         return sum(held.call.request.n for held in self.held)
@@ -120,7 +130,13 @@ class Session:
 
     def of_rows(self) -> JsonObject:
         """What each of its rows says of it."""
-        return {"session_id": self.id, "group_id": self.terms.group_id, "reward": self.reward}
+        return {
+            "session_id": self.id,
+            "group_id": self.terms.group_id,
+            "rollout_id": self.rollout_id,
+            "reward": None if self.reward is None else float(self.reward),
+            "metadata": self.terms.metadata,
+        }
 
     def state(self) -> SessionState:
         """What others are shown of it."""

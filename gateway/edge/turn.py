@@ -23,6 +23,7 @@ from gateway.core.prompt import build_prompt
 from gateway.core.sampling import SamplingRecord, record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
+from gateway.core.versions import Versions
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
@@ -64,6 +65,8 @@ class Deps:
     """All rendering happens here, one prompt at a time: it holds the event loop up for a third of a second at 128k
     tokens. Streams are read on the event loop meanwhile, a few ids at a time: to decode changes nothing in a
     tokenizer, and to encode changes only how it treats control tokens, which the same renderer always does alike."""
+    versions: Versions = field(default_factory=Versions)
+    """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
     wanted: WantedArrays = field(default_factory=WantedArrays)
@@ -289,6 +292,7 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     """Durable first, then visible; all turns of the call at once."""
     await deps.store.put(session.id, turns)
     for turn in turns:
+        deps.versions.note(turn.completion.spans)
         pending.commit(turn)
     for turn in turns:
         deps.metrics.count(turn)

@@ -53,10 +53,10 @@ class Translator:
         self.call_ids = learn_call_ids(self.render)
         return self
 
-    def render(self, messages: Messages, tools: Tools) -> list[int]:
-        """The whole history and the opening of the next answer."""
+    def render(self, messages: Messages, tools: Tools, *, opened: bool = True) -> list[int]:
+        """The whole history and, unless not `opened`, the opening of the next answer."""
         dicts = self._dicts(messages)
-        return _ids(guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
+        return _ids(guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=opened))
 
     def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""

@@ -214,16 +214,6 @@ def history(talk, *texts):
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
 
-def test_what_has_arrived_once_has_arrived():
-    """An answer that was lost may be replayed; the old socket's end says nothing then."""
-    talk = Talk()
-    turn = talk.take(user("a"))
-    assert talk.ledger.was_delivered(turn) is None
-    for told, delivered in ((False, False), (True, True), (False, True)):
-        talk.ledger.note_delivery(turn, delivered=told)
-        assert talk.ledger.was_delivered(turn) is delivered
-
-
 def test_how_well_a_history_is_known_does_not_depend_on_what_stands_above_it():
     """The messages up to our last answer, the calls on the way there that came back under our ids, and the lineage."""
     talk = Talk()
