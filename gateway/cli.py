@@ -16,6 +16,7 @@ import uvloop
 from pydantic_core import PydanticUndefined
 
 from gateway import __version__
+from gateway.audit.command import audit
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.export.command import export
@@ -111,6 +112,7 @@ check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-d
 cli.command()(serve)
 cli.command()(check)
 cli.command()(mask)
+cli.command()(audit)
 
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
