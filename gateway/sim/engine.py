@@ -166,7 +166,9 @@ class Engine:
             for rank, other in enumerate(others, start=2)
         ]
         if wanted := [other for other in ids(request.params.get("logprob_token_ids")) if other != token_id]:
-            rest = [self._named(other, logprob(at, other), 2, text=request.text_mode) for other in wanted]
+            named = wanted if self.personality.since(0, 22) else [token_id] * len(wanted)
+            scores = [logprob(at, other) for other in wanted]
+            rest = [self._named(*pair, 2, text=request.text_mode) for pair in zip(named, scores, strict=True)]
         return {**sampled, "top_logprobs": [sampled, *rest][:top]}
 
     def _named(self, token_id: int, value: float, rank: int, *, text: bool) -> Json:
