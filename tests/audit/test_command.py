@@ -120,7 +120,7 @@ async def test_a_teachers_scores_ride_in_the_rows(audited: Audited, name: str) -
     before = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     teacher = create_sim(model="teacher")
     async with serving(teacher) as server:
-        flags = {"teacher": [str(server.make_url(""))], "teacher_model": "teacher", "out": audited.folder / name}
+        flags: dict[str, Any] = {"teacher": [str(server.make_url(""))], "teacher_model": "teacher", "out": audited.folder / name}
         status, report = await audited.audit(file, **flags)
 
     assert (status, report["all"]["max_gap"]) == (0, 0.0)
@@ -220,7 +220,7 @@ async def test_what_is_no_file_of_rows_is_one_line_and_exit_2(
 async def test_without_an_engine_there_is_no_audit(audited: Audited) -> None:
     """Nor with flags that do not belong together, or an output of no known form."""
     file, out = await audited.exported("rows.ndjson"), audited.folder / "out.txt"
-    asked = [{"engine": ["http://127.0.0.1:9"]}, {"teacher": [audited.engine]}, {"out": out}]
+    asked: list[dict[str, Any]] = [{"engine": ["http://127.0.0.1:9"]}, {"teacher": [audited.engine]}, {"out": out}]
     asked.append({"teacher": [audited.engine], "out": out})
 
     for flags in asked:
