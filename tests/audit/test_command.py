@@ -63,7 +63,7 @@ async def audited(open_house: OpenHouse, tmp_path: Path, capsys: pytest.CaptureF
     return Audited(house, engine, tmp_path, capsys)
 
 
-SAMPLED = {"compared": 3 * 4, "apart": {"temperature": 4, "truncated": 4}}
+SAMPLED: dict[str, Any] = {"compared": 3 * 4, "apart": {"temperature": 4, "truncated": 4}}
 
 
 @pytest.mark.parametrize("name", ["rows.ndjson", "rows.parquet", "rows.arrow", "page.json"])
@@ -120,7 +120,11 @@ async def test_a_teachers_scores_ride_in_the_rows(audited: Audited, name: str) -
     before = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     teacher = create_sim(model="teacher")
     async with serving(teacher) as server:
-        flags: dict[str, Any] = {"teacher": [str(server.make_url(""))], "teacher_model": "teacher", "out": audited.folder / name}
+        flags: dict[str, Any] = {
+            "teacher": [str(server.make_url(""))],
+            "teacher_model": "teacher",
+            "out": audited.folder / name,
+        }
         status, report = await audited.audit(file, **flags)
 
     assert (status, report["all"]["max_gap"]) == (0, 0.0)
