@@ -48,7 +48,7 @@ def _sample(turn: Turn, entry: Entry) -> Sample:
     prompt, emitted = token_ids(_ids(entry)), token_ids(entry.emitted)
     complete = turn.status == "complete"
     sampled = emitted if complete else emitted[: len(turn.completion.ids)]
-    logprobs = float32s([logprob(at, token_id) for at, token_id in enumerate(sampled)])
+    logprobs = float32s([logprob(at, token_id) for at, token_id in enumerate(sampled, len(prompt))])
     assert entry.finished or not complete, "a complete turn whose answer the engine did not finish"
     assert turn.prompt_ids() == prompt, "another prompt than the engine's"
     assert turn.completion.ids == sampled, "other ids than the engine's"

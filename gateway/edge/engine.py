@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,9 +94,7 @@ class Engine:
         Raises:
             GatewayError: the engine refused, failed, or cut the stream.
         """
-        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
-        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
-        async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
+        async with self._generating(body, request_id, rank) as response:
             if response.status != 200:
                 raise decode_error(response.status, await response.read())
             if response.content_type != "text/event-stream":
@@ -111,6 +109,25 @@ class Engine:
                             async with asyncio.timeout(_END_GRACE_S):
                                 await response.content.read()
                         return
+
+    async def ask(self, body: bytes, *, request_id: str, rank: int = 0) -> bytes:
+        """The answer to a call that is not streamed.
+
+        Raises:
+            GatewayError: as `generate`.
+        """
+        async with self._generating(body, request_id, rank) as response:
+            answer = await response.read()
+            if response.status != 200:
+                raise decode_error(response.status, answer)
+            return answer
+
+    def _generating(
+        self, body: bytes, request_id: str, rank: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
+        return self._call("POST", "/inference/v1/generate", data=body, headers=headers)
 
     @asynccontextmanager
     async def _call(

@@ -15,8 +15,9 @@ from gateway.core.versions import Versions
 from gateway.edge.log import where
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
-from gateway.errors import BadRequest
+from gateway.errors import BadRequest, ConfigError
 from gateway.wire.accept import negotiated
+from gateway.wire.arrow import arrow_stream, need_pyarrow
 from gateway.wire.cursor import Cursor, decode_cursor
 from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, encode_lines, encode_page, told_turn
 from gateway.wire.rows import excluded_objects, row_object, with_footer
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 _ANOTHER = "cursor comes from another session: it must be the `next` of an earlier page of this one"
 _GONE = "a session of this rollout was deleted since the first page: begin anew, without cursor"
 
-JSON, LINES = "application/json", "application/x-ndjson"
+JSON, LINES, COLUMNS = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 _TURNS = digest_of("turns")
 
 
@@ -73,16 +74,12 @@ class Exports:
 
     async def trajectories(self, request: web.Request) -> web.StreamResponse:
         """The session as training rows."""
-        media = negotiated(request.headers.getall("Accept", ()), (JSON, LINES))
         query = decode_query(request.query.items())
+        media, query = await form_of(request, query)
         session = self._sessions.get(request.match_info["sid"])
-        if media == JSON and query.footer:
-            raise BadRequest(f"a page has no footer: ask for one with Accept: {LINES}", param="footer")
-        if media == LINES and query.cursor is not None:
-            raise BadRequest(f"lines come all at once: ask for pages with Accept: {JSON}", param="cursor")
         cursor = self._cursor(session, query)
         reading = self._reading(session, query, cursor)
-        pieces = _page(reading, cursor) if media == JSON else _lines(reading)
+        pieces = _page(reading, cursor) if media == JSON else in_one(media, _whole(reading))
         return await written(request, pieces, media)
 
     async def turns(self, request: web.Request) -> web.StreamResponse:
@@ -99,12 +96,12 @@ class Exports:
         """Where to begin: where an earlier page ended, or here and now."""
         if query.cursor is not None:
             return decode_cursor(query.cursor, query.digest)
-        members = self._sessions.of_rollout(session.rollout_id)
+        members = self._sessions.rollouts.sessions(session.rollout_id)
         moments = tuple((member.number, moment_of(member.ledger)) for member in members)
         return Cursor(0, len(self._versions), query.digest, moments)
 
     def _reading(self, session: Session, query: RowsQuery, cursor: Cursor) -> Reading:
-        members = {member.number: member for member in self._sessions.of_rollout(session.rollout_id)}
+        members = {member.number: member for member in self._sessions.rollouts.sessions(session.rollout_id)}
         numbers = [number for number, _ in cursor.moments]
         if session.number not in numbers:
             raise BadRequest(_ANOTHER, param="cursor")
@@ -124,10 +121,10 @@ def _page(reading: Reading, cursor: Cursor) -> Iterator[bytes]:
     yield from encode_page(reading.rows(rollout, places[cursor.start : end]), following, {"excluded": excluded})
 
 
-def _lines(reading: Reading) -> Iterator[bytes]:
+def _whole(reading: Reading) -> Iterator[JsonObject]:
     rollout = reading.rollout()
     rows = reading.rows(rollout, rollout.of_share(reading.own))
-    yield from encode_lines(with_footer(rows, lambda: reading.excluded(rollout)) if reading.query.footer else rows)
+    yield from with_footer(rows, lambda: reading.excluded(rollout)) if reading.query.footer else rows
 
 
 def _turns(session: Session, cursor: Cursor) -> Iterator[bytes]:
@@ -137,6 +134,31 @@ def _turns(session: Session, cursor: Cursor) -> Iterator[bytes]:
     turns = session.ledger.turns[: moment.turns]
     following = str(replace(cursor, start=end)) if end < len(turns) else None
     yield from encode_page((told_turn(turn, fate(turn)) for turn in turns[cursor.start : end]), following)
+
+
+async def form_of(request: web.Request, query: RowsQuery) -> tuple[str, RowsQuery]:
+    """The media type in which rows are written, and the query as that has it.
+
+    Raises:
+        BadRequest: none is to be had that the client takes, or the query does not go with it.
+    """
+    media = negotiated(request.headers.getall("Accept", ()), (JSON, LINES, COLUMNS))
+    if media == JSON and query.footer:
+        raise BadRequest(f"a page has no footer: ask for one with Accept: {LINES}", param="footer")
+    if media != JSON and query.cursor is not None:
+        raise BadRequest(f"{media} comes all at once: ask for pages with Accept: {JSON}", param="cursor")
+    if media != COLUMNS:
+        return media, query
+    try:
+        await asyncio.to_thread(need_pyarrow)
+    except ConfigError as error:
+        raise BadRequest(f"{error}, or ask for another form in Accept", status=406) from None
+    return media, replace(query, arrays="base64")  # which is sooner read than a list
+
+
+def in_one(media: str, items: Iterator[JsonObject]) -> Iterator[bytes]:
+    """All rows in one answer that is no page."""
+    return encode_lines(items) if media == LINES else arrow_stream(items)
 
 
 async def written(request: web.Request, pieces: Iterator[bytes], media: str) -> web.StreamResponse:

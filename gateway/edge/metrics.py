@@ -33,6 +33,9 @@ class Metrics:
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.registry.register(_DroppedLines())
         self.flags = self._counter("turn_flags", "What was odd about the answers of recorded turns.", "flag")
+        self.missing_arrays = self._counter(
+            "side_arrays_missing", "Turns without a side array that was wanted.", "array", "engine"
+        )
         self.in_flight = self._gauge("turns_in_flight", "Turns under way.", "engine", "rank")
         self._streams = self._gauge("streams", "Streams that clients read.")
         self._buffered = self._gauge("stream_buffered_bytes", "What clients have not taken of what was said.")

@@ -83,6 +83,11 @@ class Session:
         return not self.deleted and (self.kept or bool(self.ledger.turns))
 
     @property
+    def ended(self) -> bool:
+        """Whether there will be no more of it: it is finished, and no call is under way."""
+        return self.finished and not self.held
+
+    @property
     def rollout_id(self) -> str:
         """The rollout that it belongs to: its own, unless somebody said otherwise."""
         return self.terms.rollout_id or self.id

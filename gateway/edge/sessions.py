@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 
@@ -12,10 +12,11 @@ from gateway.core.prefixes import Prefixes, places
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
+from gateway.edge.rollouts import Rollouts
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
 from gateway.errors import SessionClosed, SessionExists, UnknownSession
-from gateway.wire.sessions import Finish, Page, SessionState
+from gateway.wire.sessions import Finish, Freed, Page, SessionState
 
 
 class Sessions:
@@ -41,8 +42,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
-        self._rollouts: dict[str, list[Session]] = {}
-        # Those that exist, by their rollouts, in the same order.
+        self.rollouts = Rollouts()
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
@@ -112,11 +112,16 @@ class Sessions:
         return Session(session_id, terms.over(self._defaults), policy=self._policy, created_s=self._clock())
 
     def _number(self, session: Session) -> None:
-        """Give a session its place in listings, once it exists: whoever has read so far finds it at the end."""
+        """Give a session its places in listings, once it exists, and once it has ended.
+
+        So whoever has read so far finds it at the end.
+        """
         if session.exists and not session.number:
             session.number = next(self._numbers)
             self._sessions[session.id] = self._sessions.pop(session.id)
-            self._rollouts.setdefault(session.rollout_id, []).append(session)
+            self.rollouts.join(session)
+        if session.exists and session.ended:
+            self.rollouts.end(session)
 
     def note(self, session: Session, prompt: Messages, turns: Sequence[Turn]) -> None:
         """From now on a client that names no session is led to this one by the answers of `turns`, if it is anonymous.
@@ -175,9 +180,19 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
-    def of_rollout(self, rollout_id: str) -> list[Session]:
-        """The sessions that exist of one rollout, in the order of their numbers."""
-        return [session for session in self._rollouts.get(rollout_id, ()) if session.exists]
+    async def ack(
+        self, session_ids: Iterable[str], store: Store, forget: Callable[[str], None] = lambda _id: None
+    ) -> Freed:
+        """Delete those that have ended: finished, and without a call under way. May be repeated, as `delete` may."""
+        freed, unknown, still_open = list[str](), list[str](), list[str]()
+        for session_id in dict.fromkeys(session_ids):
+            session = self._sessions.get(session_id)
+            if self._is_deleted(session_id) or (session is not None and session.ended):
+                await self.delete(session_id, store, forget)
+                freed.append(session_id)
+            else:
+                (unknown if session is None else still_open).append(session_id)
+        return Freed(freed, unknown, still_open)
 
     async def delete(self, session_id: str, store: Store, forget: Callable[[str], None] = lambda _id: None) -> None:
         """Delete a session for good. Its calls are cancelled, save those that are being recorded; they are waited for.
@@ -193,6 +208,7 @@ class Sessions:
             return
         session = session or self.get(session_id)
         session.deleted = True
+        self.rollouts.leave(session)
         self._prefixes.leave(session_id)
         forget(session_id)
         for held in session.held:
@@ -206,13 +222,7 @@ class Sessions:
             forget(session_id)
             await store.delete(session_id)
             del self._sessions[session_id]
-            self._leave_rollout(session)
             self._tombstones[session_id] = self._clock()
-
-    def _leave_rollout(self, session: Session) -> None:
-        others = [other for other in self._rollouts.pop(session.rollout_id, ()) if other is not session]
-        if others:
-            self._rollouts[session.rollout_id] = others
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()

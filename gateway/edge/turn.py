@@ -28,6 +28,7 @@ from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
+from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
@@ -40,6 +41,7 @@ from gateway.wire.collector import Collector
 from gateway.wire.export import turn_object
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
+from gateway.wire.side_arrays import SideArraysAsked, asked_of
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -67,6 +69,7 @@ class Deps:
     """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
+    wanted: WantedArrays = field(default_factory=WantedArrays)
 
     @property
     def text_of(self) -> TextOf:
@@ -89,6 +92,7 @@ class Plan:
     """Which earlier reasoning the prompt holds."""
     structured_outputs: JsonObject | None
     """What binds the answers, in vLLM's words; ``None`` where nothing does."""
+    side_arrays: SideArraysAsked
 
 
 @dataclass(slots=True)
@@ -156,25 +160,18 @@ async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
-    return await deps.rendering(lambda: _rendered(translator, pending, window))
+    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.wanted.names))
 
 
-def _rendered(translator: Translator, pending: PendingTurn, window: int) -> Plan:
+def _rendered(translator: Translator, pending: PendingTurn, window: int, side_arrays: Sequence[str]) -> Plan:
     request = pending.request
     if outgrows(request, window, translator.tokenizer):
         raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     prompt = build_prompt(translator, pending)
     opens_thought = translator.opens_thought(prompt.ids)
     bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=opens_thought)
-    return Plan(translator, pending, prompt, _retention(translator, pending, prompt), bound)
-
-
-def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
-    """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
-    reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
-    if prompt.base is None and translator.thinking_retention and any(reasoned):
-        return "template"
-    return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
+    retention, asked = translator.retention_of(pending, prompt), asked_of(prompt, side_arrays)
+    return Plan(translator, pending, prompt, retention, bound, asked)
 
 
 def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
@@ -187,7 +184,9 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
+        choices.append(
+            Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs, plan.side_arrays))
+        )
     return choices
 
 
@@ -205,12 +204,12 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
-        choice.whole = choice.collector.completion()
+        choice.whole = await deps.wanted.completed(choice.collector, rank.engine.url, deps.metrics)
     except Exception as error:
         choice.failed = True
         if isinstance(error, EngineProtocolError):
             # An engine whose evidence fails once is not believed for the rest either.
-            choice.collector = Collector(choice.request.top_logprobs)
+            choice.collector = Collector(choice.request.top_logprobs, plan.side_arrays)
         raise
 
 
@@ -238,6 +237,7 @@ def _body(request: TurnRequest, plan: Plan, leased: Leased, deps: Deps) -> bytes
         stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
         version=leased.rank.engine.version,
+        routed_experts_prompt_start=plan.side_arrays.routed_experts_prompt_start,
     )
 
 

@@ -64,10 +64,14 @@ class Engine:
     personality: Personality
     eos_id: int
     policy: Policy | None = None
+    routed_experts: tuple[int, int] | None = None
+    """Layers, and experts that each sends a token to, where it says which."""
+    returns_sampling_mask: bool = False
 
     def request(self, body: Json, header_id: str | None) -> Request:
         """Check a request in vLLM's order; raises `Refused` when it does not pass."""
-        limits = rules.Limits(self.model, self.max_model_len, self.policy.vocabulary.size if self.policy else None)
+        vocabulary_size = self.policy.vocabulary.size if self.policy else None
+        limits = rules.Limits(self.model, self.max_model_len, vocabulary_size, masks=self.returns_sampling_mask)
         rules.check(body, limits, self.personality)
         params = section(body, "sampling_params")
         return Request(
@@ -155,12 +159,15 @@ class Engine:
     def _entry(self, at: int, token_id: int, top: int, request: Request) -> Json:
         # Before 0.22 every alternative was given the id that was sampled, a bug of those releases.
         others = [token_id + n if self.personality.since(0, 22) else token_id for n in range(1, top)]
+        at += len(request.prompt)
         sampled = self._named(token_id, logprob(at, token_id), 1, text=request.text_mode)
         rest = [
             self._named(other, logprob(at, token_id) - rank, rank, text=request.text_mode)
             for rank, other in enumerate(others, start=2)
         ]
-        return {**sampled, "top_logprobs": [sampled, *rest]}
+        if wanted := [other for other in ids(request.params.get("logprob_token_ids")) if other != token_id]:
+            rest = [self._named(other, logprob(at, other), 2, text=request.text_mode) for other in wanted]
+        return {**sampled, "top_logprobs": [sampled, *rest][:top]}
 
     def _named(self, token_id: int, value: float, rank: int, *, text: bool) -> Json:
         if text and self.policy:
@@ -172,7 +179,7 @@ class Engine:
 
 
 def logprob(position: int, token_id: int) -> float:
-    """The logprob reported for `token_id` at `position` of the output: negative, a float32, the same in every run."""
+    """The logprob of `token_id` at `position` of prompt and output: negative, a float32, the same in every run."""
     rounded: float = struct.unpack("f", struct.pack("f", -(1 + (31 * position + token_id) % 997) / 97))[0]
     return rounded
 

@@ -28,6 +28,7 @@ _CREATION_NAMES = (
     *("session_id", "group_id", "rollout_id", "metadata", "budget"),
     *("sampling_params", "forced_sampling_params", "sampling", "client_seed"),
 )
+_ACK_NAMES = ("session_ids",)
 _FINISH_NAMES = ("reward", "metadata")
 
 
@@ -123,6 +124,36 @@ def decode_page(query: Mapping[str, str]) -> Page:
     if re.fullmatch(r"[0-9]{1,4}", limit) is None or not 1 <= int(limit) <= _MAX_PAGE_SESSIONS:
         raise BadRequest(f"limit must be a number between 1 and {_MAX_PAGE_SESSIONS}", param="limit")
     return Page(int(cursor), int(limit), query.get("group_id"))
+
+
+def decode_ack(body: bytes) -> list[str]:
+    """The sessions that a body says are safe elsewhere.
+
+    Raises:
+        BadRequest: the body is not JSON, or not a list of ids under ``session_ids``.
+    """
+    asked = parse_object(body)
+    _refuse_unknown(asked, _ACK_NAMES)
+    ids = asked.items("session_ids")
+    if asked.raw("session_ids") is None or not all(isinstance(session_id, str) for session_id in ids):
+        raise asked.error("session_ids", "must be a list of session ids")
+    return [str(session_id) for session_id in ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What became of sessions that were said to be safe elsewhere."""
+
+    freed: Sequence[str]
+    """They are deleted, now or before."""
+    unknown: Sequence[str]
+    open: Sequence[str]
+    """They are not finished, or have calls under way: nothing happens to them."""
+
+
+def encode_freed(freed: Freed) -> bytes:
+    """The answer to ``POST /trajectories/ack``."""
+    return orjson.dumps(freed)
 
 
 def encode_created(session_id: str, base_url: str) -> bytes:

@@ -97,7 +97,9 @@ async def audit(house: House, store: KeepingStore) -> None:
             start, end = part["start"], part["end"]
             completion = tokens[start:end]
             assert (tuple(tokens[:start]), tuple(completion)) in sampled
-            assert row["logprobs"][start:end] == pytest.approx([logprob(at, i) for at, i in enumerate(completion)])
+            assert row["logprobs"][start:end] == pytest.approx(
+                [logprob(at, i) for at, i in enumerate(completion, start)]
+            )
             mask[start:end] = [int(part["trained"])] * (end - start)
         assert row["loss_mask"] == mask
         assert len(row["logprobs"]) == len(tokens)

@@ -209,3 +209,17 @@ def test_a_new_session_says_where_it_is_spoken_to():
     """The URL is what an SDK calls base_url."""
     created = orjson.loads(wire.encode_created("s", "http://host/sessions/s/v1"))
     assert created == {"session_id": "s", "base_url": "http://host/sessions/s/v1"}
+
+
+def test_what_is_safe_elsewhere_is_a_list_of_ids():
+    """Anything else would keep sessions that nobody needs."""
+    assert wire.decode_ack(body(session_ids=["a", "b/c"])) == ["a", "b/c"]
+    for ill in (b"{}", body(session_ids=None), body(session_ids="a"), body(session_ids=[1]), body(ids=[])):
+        with pytest.raises(BadRequest):
+            wire.decode_ack(ill)
+
+
+def test_what_became_of_them_is_said_of_each():
+    """In three lists, which may be empty."""
+    told = {"freed": ["a"], "unknown": [], "open": ["b"]}
+    assert orjson.loads(wire.encode_freed(wire.Freed(**told))) == told
