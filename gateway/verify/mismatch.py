@@ -54,6 +54,10 @@ class Mismatch(Exception):
         return f"{', '.join([*where, self.at])}: expected {_told(self.expected)}, found {_told(self.found)}"
 
 
+class Unreadable(Mismatch):
+    """What stands where the next row is due is none."""
+
+
 def _told(value: object) -> str:
     """Words as they are, values as Python shows them; on one line, and not for ever."""
     text = value if isinstance(value, str) and " " in value else repr(value)
