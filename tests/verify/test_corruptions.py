@@ -792,8 +792,8 @@ def test_any_change_of_any_value_is_noticed(exports, tmp_path, export, line, nam
     field = list(holder)[name % len(holder)]
     leaves = leaves_of(holder[field], (field,))
     *way, last = leaves[leaf % len(leaves)]
-    for name in way:
-        holder = holder[name]
+    for step in way:
+        holder = holder[step]
     assume(json.dumps(new) != json.dumps(holder[last]))
     assume(not (type(new) in (int, float) and type(holder[last]) is float and new == holder[last]))  # in other letters
     holder[last] = new
