@@ -69,9 +69,9 @@ class Deps:
     """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
-    wanted: WantedArrays = field(default_factory=WantedArrays)
     require_exact: bool = False
     """Whether a turn is refused whose logprobs would not be those of the distribution that is sampled from."""
+    wanted: WantedArrays = field(default_factory=WantedArrays)
 
     @property
     def text_of(self) -> TextOf:
