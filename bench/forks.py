@@ -33,6 +33,7 @@ from gateway.render.demo import MODEL_NAME
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
 from gateway.wire.export import encode_page, row_object
+from tests.core.sampled import HOW
 
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}},)
 WORDS = " and then it looked into the folder, found another one in it, and looked there as well, for a while"
@@ -55,7 +56,7 @@ class Agent:
         span = VersionSpan("1", 0, len(ids))
         completion = Completion(ids, float32s([-1.0] * len(ids)), FinishReason.STOP, (span,))
         answer = Message("assistant", text, tool_calls=calls)
-        turn = pending.seal(f"t{number}", prompt, completion, Answer(answer), Origin("e", 0))
+        turn = pending.seal(f"t{number}", prompt, completion, Answer(answer), Origin("e", 0), **HOW)
         pending.commit(turn)
         return Message("assistant", "".join(list(text)), tool_calls=calls)  # as a client has it: a copy
 

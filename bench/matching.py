@@ -33,6 +33,7 @@ from gateway.core.types import (
     token_ids,
 )
 from gateway.wire import chat
+from tests.core.sampled import HOW
 
 TURNS, MESSAGES = 2000, 5000
 WORDS = "the file says that nothing was found in the folder where it was looked for, so look in another one. "
@@ -83,7 +84,7 @@ def session(replay: Callable[[Message], Message]) -> tuple[Ledger, list[Message]
         completion = Completion(token_ids([5] * 20), float32s([-1.0] * 20), FinishReason.STOP, (span,))
         pending = ledger.prepare(TurnRequest(tuple(history)))
         prompt = build_prompt(Counting(), pending)
-        pending.commit(pending.seal(str(number), prompt, completion, Answer(answer), Origin("e", 0)))
+        pending.commit(pending.seal(str(number), prompt, completion, Answer(answer), Origin("e", 0), **HOW))
         result = Message("tool", f"{number}: {WORDS}", tool_call_id=calls[0].id) if calls else None
         if replay is thoughtful and number:
             history[-2] = replace(history[-2], reasoning=None)

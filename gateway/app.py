@@ -9,6 +9,7 @@ import structlog
 from aiohttp import web
 
 from gateway.core.budget import Budget
+from gateway.core.terms import Terms
 from gateway.edge.backends import Backends
 from gateway.edge.calls import Calls
 from gateway.edge.engine import Engine
@@ -61,7 +62,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
     deps = Deps(renderers, backends, store or MemoryStore(), metrics, stream_interval_tokens=interval_tokens)
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
-    sessions = Sessions(policy=settings.matching, budget=budget, tombstone_ttl_s=settings.tombstone_ttl_s)
+    defaults = Terms(budget=budget, rule=settings.sampling, client_seed=settings.client_seed)
+    sessions = Sessions(policy=settings.matching, defaults=defaults, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
     tasks = WaitedTasks(settings.disconnect_grace_s)

@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
+from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  #
 check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(mask)
 
 
 @cli.command()

@@ -89,6 +89,11 @@ class Settings(BaseSettings):
     tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
     """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
     carry keys are refused."""
+    sampling: Literal["agent", "locked"] = "agent"
+    """Whose sampling parameters count: the `agent`'s, or nobody's (`locked`: temperature 1 and nothing truncated).
+    Either way each turn says how it was sampled, and what the agent had asked for instead."""
+    client_seed: Literal["keep", "drop"] = "drop"
+    """What becomes of seeds that agents send: with equal seeds the members of a group would be the same."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)

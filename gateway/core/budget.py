@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gateway.core.types import Bound
 from gateway.errors import ContextLengthExceeded, TooManyRequests
 
 
@@ -13,6 +14,15 @@ class Spent:
     aborted_turns: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long an answer may be."""
+
+    tokens: int
+    bound: Bound
+    """What does not let it be longer; of several that leave equally much, the agent's word, then the session's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +59,8 @@ class Budget:
         """The context that a session has in a model's."""
         return model_tokens if self.max_context_tokens is None else min(model_tokens, self.max_context_tokens)
 
-    def limit(self, spent: Spent, *, model_tokens: int, prompt_tokens: int, asked: int | None, n: int) -> int:
-        """How many tokens one of `n` answers may have, which is at least one.
+    def limit(self, spent: Spent, *, model_tokens: int, prompt_tokens: int, asked: int | None, n: int) -> Limit:
+        """How many tokens one of `n` answers may have, which is at least one, and why no more.
 
         Raises:
             ContextLengthExceeded: the prompt leaves no room in the model's context, or in the session's.
@@ -60,8 +70,14 @@ class Budget:
         if window <= prompt_tokens:
             whose = "the model's context" if window == model_tokens else "the context that this session may use"
             raise ContextLengthExceeded(f"the prompt of {prompt_tokens} tokens leaves no room in {whose}: {window}")
-        bounds = (window - prompt_tokens, asked, self._completion_room(spent, n))
-        return min(bound for bound in bounds if bound is not None)
+        bounds: dict[Bound, int | None] = {
+            "max_tokens": asked,
+            "budget": _least(
+                self._completion_room(spent, n), None if window == model_tokens else window - prompt_tokens
+            ),
+            "context": model_tokens - prompt_tokens,
+        }
+        return min((Limit(tokens, bound) for bound, tokens in bounds.items() if tokens is not None), key=_tokens)
 
     def _completion_room(self, spent: Spent, n: int) -> int | None:
         """What is left to each of `n` answers."""
@@ -83,3 +99,11 @@ def _too_many(what: str, left: int, taken: str, n: int) -> TooManyRequests:
 
 def _first(given: int | None, default: int | None) -> int | None:
     return default if given is None else given
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _tokens(limit: Limit) -> int:
+    return limit.tokens

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.core.canon import Root
 from gateway.core.ledger import Ledger
@@ -16,16 +17,32 @@ class Fate:
     """Whether its answer left for its client; ``None`` when that is not known."""
     dropped: bool
     """Whether the harness went on from the same prompt without it: from a sibling, or with another message."""
+    continued: bool = False
+    """Whether a later turn goes on from it."""
 
 
 Fates = Callable[[Turn], Fate]
 
 
-def fates(ledger: Ledger) -> Fates:
-    """The fate of each turn of a session, as of now. Costs the number of its turns and messages."""
-    continued = {turn.parent for turn in ledger.turns}
+class Moment(NamedTuple):
+    """How much a session knew: what is told of one moment stays as it was, though the session goes on."""
+
+    turns: int
+    deliveries: int
+
+
+def moment_of(ledger: Ledger) -> Moment:
+    """How much it knows now."""
+    return Moment(len(ledger.turns), len(ledger.deliveries))
+
+
+def fates(ledger: Ledger, moment: Moment | None = None) -> Fates:
+    """The fate of each turn that there was at a moment, or now. Costs the number of turns and messages."""
+    known = moment or moment_of(ledger)
+    turns, delivered = ledger.turns[: known.turns], ledger.deliveries.known(known.deliveries)
+    continued = {turn.parent for turn in turns}
     passed: set[tuple[Root, Node]] = set()
-    for turn in ledger.turns:
+    for turn in turns:
         if turn in continued:
             passed.add((turn.root, turn.asked))
         end = turn.parent.node if turn.parent else None
@@ -39,6 +56,6 @@ def fates(ledger: Ledger) -> Fates:
     def fate(turn: Turn) -> Fate:
         answered = turn.status == "complete"  # or there was nothing to drop
         dropped = answered and turn not in continued and (turn.root, turn.asked) in passed
-        return Fate(ledger.was_delivered(turn), dropped)
+        return Fate(delivered.get(turn), dropped, turn in continued)
 
     return fate

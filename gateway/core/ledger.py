@@ -9,8 +9,8 @@ answered, `PendingTurn.seal` makes the record, which may then be stored, and `Pe
 visible: the one mutation, synchronous, so that calls in one session need no lock. Whoever stops in between
 leaves no trace.
 
-Mutable state: the attributes of `Ledger` and its tree, written when a turn is committed, save the word on
-deliveries, which `Ledger.note_delivery` writes. A prepared turn needs nothing of it but single values, so prompts
+Mutable state: the attributes of `Ledger` and its tree, written when a turn is committed, save what is learnt of
+deliveries later. A prepared turn needs nothing of it but single values, so prompts
 may be built in another thread meanwhile.
 """
 
@@ -20,12 +20,14 @@ from typing import NamedTuple
 
 from gateway.core import matching
 from gateway.core.canon import Difference, Policy, Root, gist, identity, root_of, split_system
+from gateway.core.deliveries import Deliveries
 from gateway.core.matching import Match
 from gateway.core.reason import Reason
 from gateway.core.rope import rope
+from gateway.core.sampling import SamplingRecord
 from gateway.core.tree import Tree
 from gateway.core.turn import Node, Prompt, Replay, Turn, answer_node
-from gateway.core.types import Answer, Completion, Message, Messages, Origin, TurnRequest, token_ids
+from gateway.core.types import Answer, Completion, EndedBy, Message, Messages, Origin, TurnRequest, token_ids
 from gateway.errors import LedgerError
 
 _TURNS_ASKED = 8
@@ -50,7 +52,8 @@ class Ledger:
         self._policy = policy
         self._turns: list[Turn] = []
         self._order: dict[Turn, int] = {}
-        self._delivered: dict[Turn, bool] = {}
+        self.deliveries = Deliveries()
+        """Which answers arrived."""
         self.tree = Tree()
         """All that was said; only read elsewhere."""
         self._texts: dict[str, str] = {}
@@ -68,14 +71,6 @@ class Ledger:
     def turns(self) -> Sequence[Turn]:
         """All turns, oldest first, aborted ones included. The list grows at its end, and not otherwise."""
         return self._turns
-
-    def note_delivery(self, turn: Turn, *, delivered: bool) -> None:
-        """Whether the answer reached its client, as far as the socket tells. What has arrived once has arrived."""
-        self._delivered[turn] = delivered or self._delivered.get(turn, False)
-
-    def was_delivered(self, turn: Turn) -> bool | None:
-        """What is known of a turn's delivery; ``None`` when nothing is yet."""
-        return self._delivered.get(turn)
 
     def known_turns(self, messages: Messages, root: Root) -> Known:
         """How well a history is known here, of which turn and lineage ever; `root` is what stands above it now."""
@@ -169,7 +164,8 @@ class Ledger:
 
     def _add(self, turn: Turn, match: Match, messages: Messages, like: Turn | None) -> None:
         asked = self.tree.link(match.node, messages[match.length :], turn, like)
-        turn.node.parent, turn.node.turn, turn.node.replay = asked, turn, Replay(identity(turn.message))
+        turn.node.way = asked, turn.node.run
+        turn.node.turn, turn.node.replay = turn, Replay(identity(turn.message))
         self._order[turn] = len(self._turns)
         self._turns.append(turn)
         self._latest[turn.root] = turn
@@ -259,7 +255,17 @@ class PendingTurn:
         """A prompt that was rendered in full, for `reason`."""
         return Prompt(ids, rope(ids, like=self.like.sequence if self.like else None), None, reason)
 
-    def seal(self, turn_id: str, prompt: Prompt, completion: Completion, answer: Answer, origin: Origin) -> Turn:
+    def seal(
+        self,
+        turn_id: str,
+        prompt: Prompt,
+        completion: Completion,
+        answer: Answer,
+        origin: Origin,
+        *,
+        sampling: SamplingRecord,
+        ended_by: EndedBy,
+    ) -> Turn:
         """The record of this turn, not yet part of the ledger.
 
         Raises:
@@ -280,6 +286,8 @@ class PendingTurn:
             reason=prompt.reason,
             differences=self.differences,
             flags=answer.flags,
+            sampling=sampling,
+            ended_by=ended_by,
             origin=origin,
             labels=self.request.labels,
             node=answer_node(),

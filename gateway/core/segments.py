@@ -1,87 +1,131 @@
-"""The ledger as training rows.
+"""Which turns of a session stand in which training rows, and which of those train them.
 
-A segment tree hangs below each turn whose prompt was rendered in full: its children are the turns whose
-prompts extend their parent's ids. A row is one path from the root of such a tree to a leaf, so every
-sampled id stands in exactly the context it was sampled in. Rows of one tree share their first turns; each
-turn is trained in the first row that holds it and masked in the others, so that no sampled id is trained
-twice. Aborted turns extend nothing and are left out; so are rows with nothing to train, because the harness
-said ``train: false`` of their turns.
+A segment tree hangs below each turn whose prompt was rendered in full: its children are the turns whose prompts extend
+their parent's ids. A row is one path from the root of such a tree to a leaf, so every sampled id stands in exactly the
+context it was sampled in. Rows of one tree share their first turns; who trains those is settled when it is known
+which rows there are, so that nothing is lost with a row that was not selected.
+
+All this costs the number of turns, however long they are.
 """
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
-from gateway.core.turn import Turn, upwards
-from gateway.core.types import float32s
+from gateway.core.fate import Moment, fates, moment_of
+from gateway.core.ledger import Ledger
+from gateway.core.selection import ExcludedBecause, Masked, Selection
+from gateway.core.turn import Turn
+from gateway.core.types import JsonObject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """What one session gives to its rollout, as it was at a moment."""
+
+    ledger: Ledger
+    moment: Moment
+    session: JsonObject
+    """What each of its rows says of it: its id, its reward."""
+
+
+def share_of(ledger: Ledger, session: JsonObject | None = None) -> Share:
+    """What a session has to give now."""
+    return Share(ledger, moment_of(ledger), session or {})
 
 
 @dataclass(frozen=True, slots=True)
-class RowTurn:
-    """Where one turn lies in a row."""
+class Excluded:
+    """A turn that no row trains."""
 
     turn: Turn
-    start: int
-    """Position of the turn's first sampled id."""
-    end: int
-    """Position after its last."""
-    trained: bool
-    """Whether this row trains the turn; an earlier row does otherwise, or none by the harness's wish."""
+    because: ExcludedBecause
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One segment path, ready to train on."""
+class Segments:
+    """Which turns of a session stand in which rows, and which of those train them."""
 
-    id: str
-    """The id of the last turn; a row grows with its last turn, and then has another id."""
-    token_ids: "array[int]"
-    """The last prompt and completion; shape ``(L,)``."""
-    loss_mask: "array[int]"
-    """1 where the id was sampled and this row trains it, else 0; shape ``(L,)``."""
-    logprobs: "array[float]"
-    """Log-probability of each sampled id in nats, 0.0 where nothing was sampled; shape ``(L,)``."""
-    turns: tuple[RowTurn, ...]
+    def __init__(self, share: Share, selection: Selection, fresh: frozenset[str] | None) -> None:
+        self.share = share
+        self.selection = selection
+        self.fate = fates(share.ledger, share.moment)
+        self._fresh = fresh
+        self._turns = share.ledger.turns[: share.moment.turns]
+        self._why = {turn: selection.why_not(turn, self.fate(turn)) for turn in self._turns}
+        leaves = self._selected()
+        self._first, _ = _holders(self._turns, leaves)
+        if selection.shared == "once":
+            trains = {leaves[first] for turn, first in self._first.items() if self._why[turn] is None}
+            leaves = [leaf for leaf in leaves if leaf in trains]
+        self.leaves: Sequence[Turn] = leaves
+        """The last turn of each row. Trees come in the order in which they began, so after whatever they continue."""
+        self._first, self._count = _holders(self._turns, leaves)
+
+    def _selected(self) -> list[Turn]:
+        """The last turns of the selected rows, whose turns may be trained if they are trained nowhere else."""
+        among = [turn for turn in self._turns if turn.status == "complete" or self.selection.include_aborted]
+        extended = {turn.base for turn in among}
+        trees: dict[Turn, int] = {}
+        worth: set[Turn] = set()
+        for turn in among:
+            trees[turn] = len(trees) if turn.base is None else trees[turn.base]
+            if self._why[turn] is None or turn.base in worth:
+                worth.add(turn)
+        leaves = [turn for turn in among if turn in worth and turn not in extended]
+        if self.selection.leaves == "latest":
+            return leaves[-1:]
+        return sorted(leaves, key=trees.__getitem__)
+
+    def first_row(self, turn: Turn | None) -> int | None:
+        """The first row that holds a turn, by its number among those of the session; ``None`` where none does."""
+        return None if turn is None else self._first.get(turn)
+
+    def rows_of(self, turn: Turn) -> int:
+        """How many rows hold a turn."""
+        return self._count[turn]
+
+    def is_stale(self, version: str) -> bool:
+        """Whether what a policy version sampled is too old to be trained on."""
+        return self._fresh is not None and version not in self._fresh
+
+    def trained_ids(self, turn: Turn) -> int:
+        """How many ids of a turn are trained where it is."""
+        if self._why[turn] is not None:
+            return 0
+        return sum(span.end - span.start for span in turn.completion.spans if not self.is_stale(span.version))
+
+    def masked(self, turn: Turn, row: int) -> Masked | None:
+        """Why a row does not train a turn of its own; ``None`` if it does."""
+        why = self._why[turn]
+        if why is None and not self.trained_ids(turn):
+            why = "stale"
+        if why is None and self.selection.shared == "once" and self._first[turn] != row:
+            why = "earlier_row"
+        return why
+
+    def trainable_tokens(self) -> int:
+        """The sum of all masks, or of all weights where turns are split."""
+        times = self._count if self.selection.shared == "duplicate" else dict.fromkeys(self._count, 1)
+        return sum(self.trained_ids(turn) * count for turn, count in times.items())
+
+    def excluded(self) -> Iterator[Excluded]:
+        """The turns that no row trains, oldest first."""
+        for turn in self._turns:
+            if turn.status == "aborted" and not self.selection.include_aborted:
+                yield Excluded(turn, "aborted")
+            elif (why := self._why[turn]) is not None:
+                yield Excluded(turn, why)
+            elif not self.trained_ids(turn):
+                yield Excluded(turn, "stale")
+            elif turn not in self._first:
+                yield Excluded(turn, "leaf")
 
 
-class Rows:
-    """The rows of all complete turns, oldest leaf first.
-
-    Each is made when it is asked for: rows repeat their context, so all of them together can be as large as
-    the square of what was said.
-    """
-
-    def __init__(self, turns: Sequence[Turn]) -> None:
-        complete = [turn for turn in turns if turn.status == "complete"]
-        extended = {turn.base for turn in complete}
-        self._leaves: list[Turn] = []
-        self._owners: dict[Turn, Turn] = {}
-        # The leaf of the first row that holds a turn.
-        for leaf in complete:
-            if leaf in extended:
-                continue
-            segment = upwards(leaf, lambda turn: turn.base)
-            new = list(takewhile(lambda turn: turn not in self._owners, segment))  # above one that is not, none is
-            self._owners |= dict.fromkeys(new, leaf)
-            if any(turn.labels.train for turn in new):
-                self._leaves.append(leaf)
-
-    def __len__(self) -> int:
-        return len(self._leaves)
-
-    def __iter__(self) -> Iterator[Row]:
-        return (self[index] for index in range(len(self)))
-
-    def __getitem__(self, index: int) -> Row:
-        leaf = self._leaves[index]
-        ids = leaf.sequence.ids()
-        mask, logprobs, parts = array("B", bytes(len(ids))), float32s([0.0]) * len(ids), []
-        for turn in leaf.segment():
-            start, trained = turn.prompt.length, turn.labels.train and self._owners[turn] is leaf
-            end = start + len(turn.completion.ids)
-            logprobs[start:end] = turn.completion.logprobs
-            if trained:
-                mask[start:end] = array("B", b"\1") * (end - start)
-            parts.append(RowTurn(turn, start, end, trained))
-        return Row(leaf.id, ids, mask, logprobs, tuple(parts))
+def _holders(turns: Sequence[Turn], leaves: Sequence[Turn]) -> tuple[dict[Turn, int], dict[Turn, int]]:
+    """For each turn that stands in one of the rows that end in `leaves`: the first such row, and how many there are."""
+    first = {leaf: row for row, leaf in enumerate(leaves)}
+    count = dict.fromkeys(leaves, 1)
+    for turn in reversed(turns):  # what extends a turn comes after it
+        if turn in first and turn.base is not None:
+            first[turn.base] = min(first[turn], first.get(turn.base, first[turn]))
+            count[turn.base] = count[turn] + count.get(turn.base, 0)
+    return first, count

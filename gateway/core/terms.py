@@ -1,16 +1,17 @@
 """What is settled about a session beside its messages: who it belongs to, how it samples, what it may use up."""
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from gateway.core.budget import Budget
-from gateway.core.types import JsonObject, Sampling
+from gateway.core.sampling import overridden, said
+from gateway.core.types import JsonObject, Sampling, TurnRequest
 
-
-def said(sampling: Sampling) -> dict[str, Any]:
-    """The parameters that are set, by name. A flag that is false is set; an empty list of stops is not."""
-    values = {parameter.name: getattr(sampling, parameter.name) for parameter in fields(Sampling)}
-    return {name: value for name, value in values.items() if value is not None and value != ()}
+Rule = Literal["agent", "locked"]
+"""Whose parameters count: the agent's, or nobody's, and then a turn is sampled from the model as it is."""
+ClientSeed = Literal["keep", "drop"]
+"""What becomes of a seed that an agent sends: the members of a group that all send one would all be alike."""
+_LOCKED = Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Terms:
 
     group_id: str | None = None
     """The sessions that are compared with each other, such as the attempts at one task, share it."""
+    rollout_id: str | None = None
+    """The sessions that together are one attempt share it; ``None`` where the session is all of it."""
     metadata: JsonObject = field(default_factory=dict)
     """The harness' own words; nothing here reads them."""
     sampling: Sampling = field(default_factory=Sampling)
@@ -26,9 +29,26 @@ class Terms:
     forced: Sampling = field(default_factory=Sampling)
     """Parameters that win over what a request says."""
     budget: Budget = field(default_factory=Budget)
+    rule: Rule | None = None
+    """``None`` is as the gateway has it, and so below."""
+    client_seed: ClientSeed | None = None
 
-    def applied(self, asked: Sampling) -> Sampling:
-        """How a request samples in this session. A forced `min_tokens` raises a limit that would not let it be."""
-        governed = replace(asked, **said(self.sampling) | said(asked) | said(self.forced))
-        most, least = governed.max_tokens, self.forced.min_tokens
-        return governed if most is None or least is None else replace(governed, max_tokens=max(most, least))
+    def over(self, defaults: "Terms") -> "Terms":
+        """These terms, and where they are silent on what a gateway has for all its sessions, those of `defaults`."""
+        return replace(
+            self,
+            budget=self.budget.over(defaults.budget),
+            rule=self.rule or defaults.rule,
+            client_seed=self.client_seed or defaults.client_seed,
+        )
+
+    def governed(self, request: TurnRequest) -> TurnRequest:
+        """A request as this session lets it be sampled. A forced `min_tokens` raises a limit that would not let it."""
+        asked = request.sampling
+        heard = asked if self.client_seed == "keep" else replace(asked, seed=None)
+        governed = replace(heard, **said(self.sampling) | said(heard) | said(self.forced))
+        if governed.max_tokens is not None and self.forced.min_tokens is not None:
+            governed = replace(governed, max_tokens=max(governed.max_tokens, self.forced.min_tokens))
+        if self.rule == "locked":
+            governed = replace(governed, **said(_LOCKED))
+        return replace(request, sampling=governed, overridden=overridden(asked, governed))

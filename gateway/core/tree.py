@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from gateway.core.canon import identity
 from gateway.core.rope import Rope, rope
-from gateway.core.turn import Node, Turn
+from gateway.core.turn import Node, Turn, numbers_of
 from gateway.core.types import Message, Messages, token_ids
 
 _LONG_RUN = 64
@@ -76,10 +76,12 @@ class Tree:
         found: list[Message] = []
         at: Node | None = node
         while at is not None:
-            if at.parent is not None and not at.run and at.turn is not None:
+            parent, run = at.way
+            said = numbers_of(run)
+            if parent is not None and not said and at.turn is not None:
                 found.append(at.turn.message)
-            found += [self.messages[number] for number in reversed(at.numbers())]
-            at = at.parent
+            found += [self.messages[number] for number in reversed(said)]
+            at = parent
         return found[::-1]
 
     def _numbered(self, message: Message) -> int:
@@ -104,6 +106,6 @@ def _split(node: Node, run: "array[int]", at: int) -> Node:
         parts = node.run.part(0, at), node.run.part(at, len(run))
     upper = Node(node.parent, parts[0], node.turn)
     node.parent.children[run[0]] = upper
-    node.parent, node.run = upper, parts[1]
+    node.way = upper, parts[1]
     upper.children[run[at]] = node
     return upper

@@ -8,7 +8,8 @@ from typing import Literal
 from gateway.core.canon import Difference, Root
 from gateway.core.reason import Reason
 from gateway.core.rope import Rope
-from gateway.core.types import Completion, FinishReason, Flag, Labels, Message, Origin, Status, token_ids
+from gateway.core.sampling import SamplingRecord
+from gateway.core.types import Completion, EndedBy, FinishReason, Flag, Labels, Message, Origin, Status, token_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,11 @@ class Node:
     Mutable: `Tree` writes it.
     """
 
-    __slots__ = ("answers", "children", "parent", "replay", "run", "turn")
+    __slots__ = ("answers", "children", "replay", "turn", "way")
 
     def __init__(self, parent: "Node | None", run: "array[int] | Rope", turn: "Turn | None") -> None:
-        self.parent = parent
-        """The point before; ``None`` at the beginning, and for an answer that is not committed."""
-        self.run = run
-        """The numbers of the messages since the parent; empty after an answer, and at the beginning."""
+        self.way = (parent, run)
+        """The point before, and what leads on from it: one value, since exports read it in threads of their own."""
         self.turn = turn
         """The turn that gave the answer, or the latest that brought the messages; ``None`` at the beginning."""
         self.children: dict[int, Node] = {}
@@ -42,9 +41,19 @@ class Node:
         self.replay: Replay | None = None
         """How this answer was given, or last came back and was taken for it; ``None`` where nobody answered."""
 
+    @property
+    def parent(self) -> "Node | None":
+        """The point before; ``None`` at the beginning, and for an answer that is not committed."""
+        return self.way[0]
+
+    @property
+    def run(self) -> "array[int] | Rope":
+        """The numbers of the messages since the parent; empty after an answer, and at the beginning."""
+        return self.way[1]
+
     def numbers(self) -> "array[int]":
         """The numbers of the messages since the parent."""
-        return self.run.ids() if isinstance(self.run, Rope) else self.run
+        return numbers_of(self.run)
 
     def is_below(self, above: "Node") -> bool:
         """Whether a history that leads here leads through `above`."""
@@ -52,6 +61,11 @@ class Node:
         while node is not None and node is not above:
             node = node.parent
         return node is above
+
+
+def numbers_of(run: "array[int] | Rope") -> "array[int]":
+    """The numbers of a run's messages."""
+    return run.ids() if isinstance(run, Rope) else run
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,6 +89,9 @@ class Turn:
     """How the replayed history differed from the record, by kind."""
     flags: tuple[Flag, ...]
     """What was odd about the answer, such as a malformed tool call."""
+    sampling: SamplingRecord
+    """How it was sampled, and what its logprobs are worth."""
+    ended_by: EndedBy
     origin: Origin
     labels: Labels
     node: Node

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
+from gateway.core import side_arrays
+from gateway.core.side_arrays import SideArray
 from gateway.errors import LedgerError
 
 Role = Literal["system", "user", "assistant", "tool"]
 JsonObject = Mapping[str, object]
 Tools = Sequence[JsonObject]
 Status = Literal["complete", "aborted"]
+Bound = Literal["max_tokens", "budget", "context"]
+"""What limits the length of an answer: its request, its session, or the model's window."""
+EndedBy = Literal["stop", "tool_calls", "max_tokens", "context", "budget", "client_gone", "infra", "cancelled"]
+"""How a turn ended; `docs/rows.md` says of which the model is the cause."""
 
 
 def token_ids(ids: Sequence[int] = ()) -> "array[int]":
@@ -95,6 +101,21 @@ def deltas(message: Message) -> list[Delta]:
 
 
 @dataclass(frozen=True, slots=True)
+class RendererMark:
+    """Which renderer made the prompts."""
+
+    name: str
+    """Its class, with its module."""
+    version: str
+    """Of the package that it comes from; ``unknown`` where that does not say."""
+    template: str | None
+    """SHA-256 of the tokenizer's chat template, in hexadecimal; ``None`` where it has none."""
+
+
+UNKNOWN_RENDERER = RendererMark("unknown", "unknown", None)
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where a completion comes from, and under which rule its prompt was built."""
 
@@ -102,6 +123,7 @@ class Origin:
     rank: int
     thinking_retention: str | None = None
     """Which reasoning of earlier turns the renderer keeps in its prompts; ``None`` when it does not say."""
+    renderer: RendererMark = UNKNOWN_RENDERER
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +165,8 @@ class TurnRequest:
     model: str | None = None
     tools: tuple[JsonObject, ...] = ()
     sampling: Sampling = field(default_factory=Sampling)
+    overridden: JsonObject = field(default_factory=dict)
+    """Parameters that were asked for and are not in `sampling`, since the session has them otherwise."""
     template_kwargs: JsonObject = field(default_factory=dict)
     priority: int | None = None
     cache_salt: str | None = None
@@ -236,8 +260,9 @@ class Completion:
 
     Raises:
         LedgerError: there is no id; ids and logprobs differ in number; a logprob is not a
-            finite number at or below zero; the spans do not tile the ids; or there are
-            alternatives, but not a row of them for each id.
+            finite number at or below zero; the spans do not tile the ids; there are
+            alternatives, but not a row of them for each id; or a side array speaks of
+            other positions than it must.
     """
 
     ids: "array[int]"
@@ -249,6 +274,8 @@ class Completion:
     """Policy versions, tiling ``[0, C)``."""
     alternatives: Alternatives | None = None
     """Where they were asked for."""
+    side_arrays: Mapping[str, SideArray] = field(default_factory=dict)
+    """What else the engine said of each position, as far as it was asked and said it."""
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -257,6 +284,7 @@ class Completion:
         likely = self.alternatives
         if likely and len(likely.ids) != len(self.ids) * likely.width:
             raise LedgerError(f"{len(likely.ids)} alternatives are no {likely.width} for each of {len(self.ids)} ids")
+        side_arrays.check_lengths(self.side_arrays, len(self.ids))
         position = 0
         for span in self.spans:
             if not span.start == position < span.end:
@@ -275,4 +303,5 @@ class Completion:
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
         alternatives = self.alternatives and self.alternatives.part(0, length)
-        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives)
+        beside = side_arrays.head(self.side_arrays, length)
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside)

@@ -12,6 +12,14 @@ def refuse_other_media(request: web.Request) -> None:
         raise BadRequest(f"a body of {kind:.80} is not read here: send Content-Type: application/json", status=415)
 
 
+async def body_of(request: web.Request) -> bytes:
+    """The body, which may be empty."""
+    body = await request.read()
+    if body:
+        refuse_other_media(request)
+    return body
+
+
 def json_answer(body: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
     """An answer that is JSON already."""
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)

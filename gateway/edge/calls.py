@@ -96,7 +96,8 @@ class Calls:
         session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
         feed = Feed(session_id, turn_ids, self._streams.room_bytes) if asked.stream else None
-        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, tell=self.tasks.fail, feed=feed)
+        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, feed=feed)
+        call.tell, call.is_alone = self.tasks.fail, self.tasks.is_alone
         about = {"session_id": session_id, "request_id": request_id}
         task = self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, about=about)
         if feed is not None:
@@ -107,7 +108,7 @@ class Calls:
     async def _turns(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
         with self._sessions.entered(call) as session:
-            call.request = session.governed(call.request)
+            call.request = session.terms.governed(call.request)
             turns = await take_turn(call, session, self._deps)
             self._sessions.note(session, call.request.messages, turns)
             return Taken(session, turns)

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from gateway.core.sampling import LogprobsMode
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire.engine_error import decode_error
 from gateway.wire.sse import DONE, SSEDecoder
@@ -39,6 +40,8 @@ class Engine:
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
         self.version: tuple[int, int] | None = None
         """Major and minor number of the server's vLLM; ``None`` while it does not say."""
+        self.logprobs_mode: LogprobsMode = "unknown"
+        """Of what it returns logprobs."""
         self.trouble = ""
         """Why it last did not answer."""
 

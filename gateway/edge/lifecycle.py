@@ -1,11 +1,11 @@
-"""A session's life beside its turns: made, listed, shown, finished, deleted. All of it is the harness' business."""
+"""A session's life beside its turns, from its making to its end. All of it is the harness' business."""
 
 import secrets
 from urllib.parse import quote
 
 from aiohttp import web
 
-from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.body import body_of, json_answer
 from gateway.edge.retries import Retries
 from gateway.edge.sessions import Sessions
 from gateway.edge.store import Store
@@ -34,11 +34,12 @@ class Lifecycle:
             web.post("/sessions/{sid:.+}/finish", self.finish),
             web.get(f"/sessions/{_SID}", self.show),
             web.delete(f"/sessions/{_SID}", self.delete),
+            web.post("/trajectories/ack", self.ack),
         ]
 
     async def create(self, request: web.Request) -> web.Response:
         """A session with terms of its own, and the URL under which an agent speaks in it."""
-        asked = wire.decode_creation(await _body(request))
+        asked = wire.decode_creation(await body_of(request))
         session_id = checked_session_id(asked.session_id or f"s_{secrets.token_hex(12)}")
         self._sessions.create(session_id, asked.terms)
         base_url = f"{request.scheme}://{request.host}/sessions/{quote(session_id)}/v1"
@@ -54,7 +55,7 @@ class Lifecycle:
 
     async def finish(self, request: web.Request) -> web.Response:
         """The end of a session, with its reward; repeated to change it."""
-        body = await _body(request)
+        body = await body_of(request)
         session = self._sessions.get(request.match_info["sid"], even_in_first_call=True)
         self._sessions.finish(session, wire.decode_finish(body, session.terms.metadata))
         return json_answer(wire.encode_session(session.state()))
@@ -65,10 +66,9 @@ class Lifecycle:
         await self._tasks.start(deletion, may_cancel=lambda: False).wait()
         return web.Response(status=204)
 
-
-async def _body(request: web.Request) -> bytes:
-    """The body, which may be empty."""
-    body = await request.read()
-    if body:
-        refuse_other_media(request)
-    return body
+    async def ack(self, request: web.Request) -> web.Response:
+        """What was pulled is safe elsewhere; freed to the end, as in `delete`."""
+        session_ids = wire.decode_ack(await body_of(request))
+        freeing = self._sessions.ack(session_ids, self._store, self._retries.forget)
+        freed = await self._tasks.start(freeing, may_cancel=lambda: False).wait()
+        return json_answer(wire.encode_freed(freed))

@@ -41,11 +41,11 @@ class Taken:
     def note_delivery(self, *, delivered: bool) -> None:
         """Whether the answer reached its client."""
         for turn in self.turns:
-            self.session.ledger.note_delivery(turn, delivered=delivered)
+            self.session.ledger.deliveries.note(turn, delivered=delivered)
 
     def is_undelivered(self) -> bool:
         """Whether it is known that the answer did not reach its client."""
-        return any(self.session.ledger.was_delivered(turn) is False for turn in self.turns)
+        return any(self.session.ledger.deliveries.of(turn) is False for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,31 +4,22 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TypeVar
 
-import structlog
 from aiohttp import web
 
-from gateway.core.fate import Fates, fates
-from gateway.core.segments import Rows
-from gateway.core.types import JsonObject
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
+from gateway.edge.exports import Exports
 from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
-from gateway.edge.log import where
+from gateway.edge.pull import Pull
 from gateway.edge.request_id import request_id_of
-from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
 from gateway.wire import chat
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, Select, encode_page, row_object, told_turn
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-T = TypeVar("T")
-log = structlog.get_logger()
 
 _OPEN_ROUTES = {"/health", "/ready"}
 _FAREWELL_S = 0.5
@@ -84,9 +75,8 @@ class Server:
             web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
             web.get("/v1/models", self.models),
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
-            # HEAD would be answered with the rows themselves, which are streamed.
-            web.get("/sessions/{sid:.+}/trajectories", self.trajectories, allow_head=False),
-            web.get("/sessions/{sid:.+}/turns", self.turns, allow_head=False),
+            *Exports(self.sessions, self.deps.versions).routes(),
+            *Pull(self.sessions, self.deps.versions).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 
@@ -111,16 +101,6 @@ class Server:
     async def chat_completions(self, request: web.Request) -> web.StreamResponse:
         """One turn in OpenAI's chat dialect."""
         return await self.calls.take(request, chat)
-
-    async def trajectories(self, request: web.Request) -> web.StreamResponse:
-        """The session as training rows."""
-        session = self.sessions.get(request.match_info["sid"])
-        return await _written(request, session, PAGE_ROWS, Rows, partial(row_object, session.of_rows()))
-
-    async def turns(self, request: web.Request) -> web.StreamResponse:
-        """The session's turns, oldest first."""
-        session = self.sessions.get(request.match_info["sid"])
-        return await _written(request, session, PAGE_TURNS, list, told_turn)
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -165,26 +145,3 @@ async def _last_word(request: web.Request, refusal: web.Response) -> web.Respons
     await asyncio.sleep(_FAREWELL_S)
     request.protocol.force_close()
     return refusal
-
-
-async def _written(
-    request: web.Request, session: Session, size: int, select: Select[T], encode: Callable[[Fates, T], JsonObject]
-) -> web.StreamResponse:
-    """Answer with a page, which is made piece by piece and in a thread: one row of a long context takes a second."""
-    lately = cache(lambda: fates(session.ledger))
-    page = encode_page(
-        session.ledger.turns, request.query.get("cursor"), size, select, lambda item: encode(lately(), item)
-    )
-    response = web.StreamResponse()
-    response.content_type = "application/json"
-    await response.prepare(request)
-    try:
-        while (piece := await asyncio.to_thread(next, page, None)) is not None:
-            await response.write(piece)
-        await response.write_eof()
-    except Exception as error:
-        if not isinstance(error, ConnectionError):  # that is only a client that has left
-            log.exception("an export failed halfway", path=request.path, **where())
-        if request.transport is not None:
-            request.transport.abort()  # what was sent is no answer, and must not look like one
-    return response

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gateway.core.budget import Spent
+from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
 from gateway.core.terms import Terms
@@ -30,6 +30,8 @@ class TurnCall:
     """Set when it is known that no turn will be complete, though aborted ones may still be recorded."""
     tell: Callable[[BaseException], None] = lambda _error: None
     """Is told why it has failed, as soon as that is known."""
+    is_alone: Callable[[], bool] = lambda: False
+    """Whether nobody waits for its turns any more; for the task that takes them."""
     feed: Feed | None = None
     """Takes what the answers say while they are sampled, where they are streamed."""
 
@@ -59,6 +61,8 @@ class Session:
         self.created_s = created_s
         self.number = 0
         """Its place among all sessions, in the order in which they came to exist; 0 before."""
+        self.place = 0
+        """Its place among those that have ended, finished and without a call under way; 0 before."""
         self.ledger = Ledger(policy)
         self.pin: str | None = None
         """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
@@ -79,6 +83,11 @@ class Session:
     def exists(self) -> bool:
         """Whether others may see it."""
         return not self.deleted and (self.kept or bool(self.ledger.turns))
+
+    @property
+    def rollout_id(self) -> str:
+        """The rollout that it belongs to: its own, unless somebody said otherwise."""
+        return self.terms.rollout_id or self.id
 
     @property
     def turns_in_flight(self) -> int:
@@ -103,16 +112,12 @@ class Session:
             self._counted += 1
         return self._spent
 
-    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> int:
-        """How many tokens one answer to `request` may have; see `Budget.limit`."""
+    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> Limit:
+        """How long one answer to `request` may be; see `Budget.limit`."""
         budget, asked = self.terms.budget, request.sampling.max_tokens
         return budget.limit(
             self.spent(), model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=request.n
         )
-
-    def governed(self, request: TurnRequest) -> TurnRequest:
-        """A request, sampling as the session has it."""
-        return replace(request, sampling=self.terms.applied(request.sampling))
 
     def finish(self, finish: Finish) -> None:
         """Take no more turns; those in flight still end. A later finish may change the reward."""
@@ -122,7 +127,13 @@ class Session:
 
     def of_rows(self) -> JsonObject:
         """What each of its rows says of it."""
-        return {"session_id": self.id, "group_id": self.terms.group_id, "reward": self.reward}
+        return {
+            "session_id": self.id,
+            "group_id": self.terms.group_id,
+            "rollout_id": self.rollout_id,
+            "reward": None if self.reward is None else float(self.reward),
+            "metadata": self.terms.metadata,
+        }
 
     def state(self) -> SessionState:
         """What others are shown of it."""

@@ -2,12 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count, islice
 
-from gateway.core.budget import Budget
 from gateway.core.canon import Policy, root_of
 from gateway.core.ledger import Known
 from gateway.core.prefixes import Prefixes, places
@@ -17,32 +15,35 @@ from gateway.core.types import Messages, TurnRequest
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
 from gateway.errors import SessionClosed, SessionExists, UnknownSession
-from gateway.wire.sessions import Finish, Page, SessionState
+from gateway.wire.sessions import Finish, Freed, Page, SessionState
 
 
 class Sessions:
     """Sessions by id.
 
     One exists from when it is made, or from its first turn; one that is neither made nor got a turn is forgotten
-    with its last call. A deleted id is refused for `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives
-    seconds.
+    with its last call. What its terms leave open is as `defaults` have it. A deleted id is refused for
+    `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives seconds.
     """
 
     def __init__(
         self,
         *,
         policy: Policy = "canonical",
-        budget: Budget | None = None,
+        defaults: Terms | None = None,
         tombstone_ttl_s: float = 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        self._budget = budget or Budget()
+        self._defaults = defaults or Terms(rule="agent", client_seed="drop")
         self._tombstone_ttl_s = tombstone_ttl_s
         self._clock = clock
         self._sessions: dict[str, Session] = {}
         # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
+        self._places = count(1)
+        self._rollouts: dict[str, list[Session]] = {}
+        # Those that exist, by their rollouts, in the same order.
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
@@ -52,7 +53,7 @@ class Sessions:
         return len(self._sessions)
 
     def create(self, session_id: str, terms: Terms) -> Session:
-        """Make a session that exists without turns; what its budget leaves open is as for every session.
+        """Make a session that exists without turns.
 
         Raises:
             SessionExists: there is one of that id.
@@ -109,14 +110,19 @@ class Sessions:
         return session
 
     def _made(self, session_id: str, terms: Terms) -> Session:
-        terms = replace(terms, budget=terms.budget.over(self._budget))
-        return Session(session_id, terms, policy=self._policy, created_s=self._clock())
+        return Session(session_id, terms.over(self._defaults), policy=self._policy, created_s=self._clock())
 
     def _number(self, session: Session) -> None:
-        """Give a session its place in listings, once it exists: whoever has read so far finds it at the end."""
+        """Give a session its places in listings, once it exists, and once it has ended.
+
+        So whoever has read so far finds it at the end.
+        """
         if session.exists and not session.number:
             session.number = next(self._numbers)
             self._sessions[session.id] = self._sessions.pop(session.id)
+            self._rollouts.setdefault(session.rollout_id, []).append(session)
+        if session.finished and not (session.held or session.place):
+            session.place = next(self._places)
 
     def note(self, session: Session, prompt: Messages, turns: Sequence[Turn]) -> None:
         """From now on a client that names no session is led to this one by the answers of `turns`, if it is anonymous.
@@ -175,6 +181,28 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
+    def of_rollout(self, rollout_id: str) -> list[Session]:
+        """The sessions that exist of one rollout, in the order of their numbers."""
+        return [session for session in self._rollouts.get(rollout_id, ()) if session.exists]
+
+    def rollouts(self) -> list[list[Session]]:
+        """All rollouts, each as `of_rollout` has it; none is empty."""
+        return [existing for rollout_id in self._rollouts if (existing := self.of_rollout(rollout_id))]
+
+    async def ack(
+        self, session_ids: Iterable[str], store: Store, forget: Callable[[str], None] = lambda _id: None
+    ) -> Freed:
+        """Delete those that have ended: finished, and without a call under way. May be repeated, as `delete` may."""
+        freed, unknown, still_open = list[str](), list[str](), list[str]()
+        for session_id in dict.fromkeys(session_ids):
+            session = self._sessions.get(session_id)
+            if self._is_deleted(session_id) or (session is not None and session.place):
+                await self.delete(session_id, store, forget)
+                freed.append(session_id)
+            else:
+                (unknown if session is None else still_open).append(session_id)
+        return Freed(freed, unknown, still_open)
+
     async def delete(self, session_id: str, store: Store, forget: Callable[[str], None] = lambda _id: None) -> None:
         """Delete a session for good. Its calls are cancelled, save those that are being recorded; they are waited for.
 
@@ -202,7 +230,13 @@ class Sessions:
             forget(session_id)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self._leave_rollout(session)
             self._tombstones[session_id] = self._clock()
+
+    def _leave_rollout(self, session: Session) -> None:
+        others = [other for other in self._rollouts.pop(session.rollout_id, ()) if other is not session]
+        if others:
+            self._rollouts[session.rollout_id] = others
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()

@@ -162,6 +162,12 @@ class WaitedTasks:
         assert task is not None
         self._tasks[task].fail(error)
 
+    def is_alone(self) -> bool:
+        """Whether nobody waits any more for the task, one of these, that asks."""
+        task = asyncio.current_task()
+        assert task is not None
+        return not self._tasks[task].waiters
+
     async def drain(self) -> None:
         """Cancel what may still be cancelled, and wait until everything has ended."""
         tasks = dict(self._tasks)

@@ -17,10 +17,13 @@ from typing import TypeVar
 
 import structlog
 
+from gateway.core.budget import Limit
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
+from gateway.core.sampling import SamplingRecord, record
 from gateway.core.turn import Prompt, Turn
-from gateway.core.types import Answer, Completion, FinishReason, JsonObject, Message, Origin, TurnRequest
+from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
+from gateway.core.versions import Versions
 from gateway.edge.backends import Backends, Rank
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
@@ -44,6 +47,9 @@ log = structlog.get_logger()
 _SEEDS = 1 << 64
 """Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 
+_UNTOLD = {"tags", "sampling", "overridden"}
+"""What may say anything, stop strings and `extra_args` included, and is not for logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deps:
@@ -57,6 +63,8 @@ class Deps:
     """All rendering happens here, one prompt at a time: it holds the event loop up for a third of a second at 128k
     tokens. Streams are read on the event loop meanwhile, a few ids at a time: to decode changes nothing in a
     tokenizer, and to encode changes only how it treats control tokens, which the same renderer always does alike."""
+    versions: Versions = field(default_factory=Versions)
+    """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
 
@@ -94,9 +102,20 @@ class Choice:
     request: TurnRequest
     reading: Reading
     collector: Collector
-    rank: Rank | None = None
-    """Where it is sampled, once a lease was had."""
+    leased: "Leased | None" = None
+    """Where and how it is sampled, once a lease was had."""
     whole: Completion | None = None
+    failed: bool = False
+    """Whether it was this one for which the call failed, and no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """What is settled when a choice has its lease."""
+
+    rank: Rank
+    limit: Limit
+    sampling: SamplingRecord
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
@@ -117,18 +136,19 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         call.fail(error)
         nothing = Answer(Message("assistant"))
         partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]
-        aborted = [_sealed(choice, plan, ids, nothing) for choice, ids in partials]
+        aborted = [_sealed(choice, plan, ids, nothing, _why(error, choice, choices, call)) for choice, ids in partials]
         await _record_aborted(call, session, deps, plan.pending, aborted)
         raise
     call.sealed = True
     turns = tuple(
-        _sealed(choice, plan, kept, ending.answer) for choice, (kept, ending) in zip(choices, read, strict=True)
+        _sealed(choice, plan, kept, ending.answer, _end(choice, kept, ending.answer))
+        for choice, (kept, ending) in zip(choices, read, strict=True)
     )
     await _record(call, session, deps, plan.pending, turns)
     if call.feed is not None:
         for index, (kept, ending) in enumerate(read):
             call.feed.add_rest(index, ending.rest, len(kept.ids))
-    session.pin = choices[0].rank.name if choices[0].rank else None
+    session.pin = choices[0].leased.rank.name if choices[0].leased else None
     return turns
 
 
@@ -162,7 +182,8 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
     sampling = call.request.sampling
     choices = []
     for index, turn_id in enumerate(call.turn_ids):
-        seed = None if sampling.seed is None else (sampling.seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
+        first = None if sampling.seed == -1 else sampling.seed  # as vLLM has it
+        seed = None if first is None else (first + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
@@ -174,8 +195,8 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            choice.rank = rank
-            body = _body(choice.request, session, plan, rank, deps)
+            choice.leased = _leased(choice.request, session, plan, rank)
+            body = _body(choice.request, plan, choice.leased, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
@@ -185,23 +206,38 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
         choice.whole = choice.collector.completion()
-    except EngineProtocolError:
-        # An engine whose evidence fails once is not believed for the rest either.
-        choice.collector = Collector(choice.request.top_logprobs)
+    except Exception as error:
+        choice.failed = True
+        if isinstance(error, EngineProtocolError):
+            # An engine whose evidence fails once is not believed for the rest either.
+            choice.collector = Collector(choice.request.top_logprobs)
         raise
 
 
-def _body(request: TurnRequest, session: Session, plan: Plan, rank: Rank, deps: Deps) -> bytes:
+def _leased(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> Leased:
     assert rank.engine.max_model_len is not None  # or it would not be leased
-    ids, model_tokens = plan.prompt.ids, rank.engine.max_model_len
+    model_tokens, prompt_tokens = rank.engine.max_model_len, len(plan.prompt.ids)
+    limit = session.limit(request, model_tokens=model_tokens, prompt_tokens=prompt_tokens)
+    sampling = record(
+        request.sampling,
+        max_tokens=limit.tokens,
+        stop_token_ids=() if request.sampling.ignore_eos else tuple(plan.translator.stop_ids),
+        overridden=request.overridden,
+        constrained=plan.structured_outputs is not None,
+        logprobs_mode=rank.engine.logprobs_mode,
+    )
+    return Leased(rank, limit, sampling)
+
+
+def _body(request: TurnRequest, plan: Plan, leased: Leased, deps: Deps) -> bytes:
     return encode_request(
-        ids,
+        plan.prompt.ids,
         request,
-        max_tokens=session.limit(request, model_tokens=model_tokens, prompt_tokens=len(ids)),
-        stop_ids=plan.translator.stop_ids,
+        max_tokens=leased.limit.tokens,
+        stop_ids=leased.sampling.stop_token_ids,
         stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
-        version=rank.engine.version,
+        version=leased.rank.engine.version,
     )
 
 
@@ -215,12 +251,29 @@ def _read(choice: Choice) -> tuple[Completion, Ending]:
     return (whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)), ending
 
 
-def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer) -> Turn:
-    assert choice.rank is not None  # it has sampled there
-    origin = Origin(choice.rank.engine.url, choice.rank.number, plan.retention)
+def _end(choice: Choice, completion: Completion, answer: Answer) -> EndedBy:
+    """How a complete turn ended."""
+    assert choice.leased is not None  # it has sampled there
+    if completion.finish_reason is FinishReason.LENGTH:
+        return choice.leased.limit.bound
+    return "tool_calls" if answer.message.tool_calls else "stop"
+
+
+def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: TurnCall) -> EndedBy:
+    """How a turn ended that was not completed, since its call failed with `error`."""
+    if isinstance(error, asyncio.CancelledError):
+        return "client_gone" if call.is_alone() else "cancelled"
+    return "infra" if choice.failed or not any(other.failed for other in choices) else "cancelled"
+
+
+def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer, ended_by: EndedBy) -> Turn:
+    assert choice.leased is not None  # it has sampled there
+    rank = choice.leased.rank
+    origin = Origin(rank.engine.url, rank.number, plan.retention, plan.translator.mark)
     if plan.structured_outputs is not None:
         answer = replace(answer, flags=(*answer.flags, "constrained"))
-    return plan.pending.seal(choice.turn_id, plan.prompt, completion, answer, origin)
+    seal, sampling = plan.pending.seal, choice.leased.sampling
+    return seal(choice.turn_id, plan.prompt, completion, answer, origin, sampling=sampling, ended_by=ended_by)
 
 
 async def _record_aborted(
@@ -239,8 +292,9 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
     """Durable first, then visible; all turns of the call at once."""
     await deps.store.put(session.id, turns)
     for turn in turns:
+        deps.versions.note(turn.completion.spans)
         pending.commit(turn)
     for turn in turns:
         deps.metrics.count(turn)
-        told = {name: value for name, value in turn_object(turn).items() if name != "tags"}  # which may say anything
+        told = {name: value for name, value in turn_object(turn).items() if name not in _UNTOLD}
         log.info("turn", session_id=session.id, request_id=call.request_id, **told)

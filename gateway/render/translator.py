@@ -13,6 +13,7 @@ from gateway.errors import RendererError
 from gateway.render.call_ids import CallIds, in_form, learn_call_ids
 from gateway.render.draft import Draft, guarded
 from gateway.render.formats import Format
+from gateway.render.mark import mark_of
 from gateway.render.markers import Markers
 from gateway.render.protocol import MessageDict, ParsedResponse, Renderer, Streaming, StreamParser, Tokenizer
 from gateway.render.stream_parser import TokenParser, opens_thought
@@ -36,6 +37,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.markers = markers
         """How the model writes, where we know that: then we read its answers, and not its renderer."""
+        self.mark = mark_of(renderer, tokenizer)
+        """Which renderer it is."""
         self.thinking_retention = kept
         """Which reasoning of earlier turns a bridge keeps; ``None`` when the renderer does not say."""
         self.stop_ids = _ids(guarded(renderer.get_stop_token_ids))
@@ -48,10 +51,10 @@ class Translator:
         self.call_ids = learn_call_ids(self.render)
         return self
 
-    def render(self, messages: Messages, tools: Tools) -> list[int]:
-        """The whole history and the opening of the next answer."""
+    def render(self, messages: Messages, tools: Tools, *, opened: bool = True) -> list[int]:
+        """The whole history and, unless not `opened`, the opening of the next answer."""
         dicts = self._dicts(messages)
-        return _ids(guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=True))
+        return _ids(guarded(self.renderer.render_ids, dicts, tools=_tools(tools), add_generation_prompt=opened))
 
     def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
         """The next prompt as the renderer extends the last turn; unchecked; ``None`` when it declines."""

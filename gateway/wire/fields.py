@@ -1,6 +1,6 @@
 """Typed reading of a JSON request: every ill value is an error that names its field."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import orjson
@@ -85,6 +85,13 @@ class Fields:
     def choice(self, name: str) -> bool | None:
         """A boolean, where its absence says something else than false."""
         return self._typed(name, bool, "a boolean")
+
+    def one_of(self, name: str, words: Sequence[T]) -> T | None:
+        """One of some words."""
+        value = self.raw(name)
+        if value is not None and value not in words:
+            raise self.error(name, f"must be one of {', '.join(map(str, words))}")
+        return cast(T | None, value)
 
     def names(self) -> Iterable[str]:
         """The names of the values, whether read or not."""

@@ -4,11 +4,13 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import get_args
 
 import orjson
 
 from gateway.core.budget import Budget, Spent
-from gateway.core.terms import Terms, said
+from gateway.core.sampling import said
+from gateway.core.terms import ClientSeed, Rule, Terms
 from gateway.core.types import JsonObject, Sampling
 from gateway.errors import BadRequest
 from gateway.wire.chat import read_sampling
@@ -22,7 +24,11 @@ _SAMPLING_NAMES = {parameter.name for parameter in fields(Sampling)} - {"extra_a
     "max_completion_tokens",
 }
 """By these chat requests know them."""
-_CREATION_NAMES = ("session_id", "group_id", "metadata", "sampling_params", "forced_sampling_params", "budget")
+_CREATION_NAMES = (
+    *("session_id", "group_id", "rollout_id", "metadata", "budget"),
+    *("sampling_params", "forced_sampling_params", "sampling", "client_seed"),
+)
+_ACK_NAMES = ("session_ids",)
 _FINISH_NAMES = ("reward", "metadata")
 
 
@@ -68,10 +74,13 @@ def decode_creation(body: bytes) -> Creation:
     _refuse_unknown(given, names)
     terms = Terms(
         group_id=asked.text("group_id", 1, _MAX_NAME_CHARS),
+        rollout_id=asked.text("rollout_id", 1, _MAX_NAME_CHARS),
         metadata=asked.mapping("metadata", _MAX_METADATA_BYTES),
         sampling=_sampling(asked, "sampling_params"),
         forced=_sampling(asked, "forced_sampling_params"),
         budget=Budget(**{name: given.integer(name, 1) for name in names}),
+        rule=asked.one_of("sampling", get_args(Rule)),
+        client_seed=asked.one_of("client_seed", get_args(ClientSeed)),
     )
     return Creation(asked.text("session_id", 1, _MAX_NAME_CHARS), terms)
 
@@ -117,6 +126,36 @@ def decode_page(query: Mapping[str, str]) -> Page:
     return Page(int(cursor), int(limit), query.get("group_id"))
 
 
+def decode_ack(body: bytes) -> list[str]:
+    """The sessions that a body says are safe elsewhere.
+
+    Raises:
+        BadRequest: the body is not JSON, or not a list of ids under ``session_ids``.
+    """
+    asked = parse_object(body)
+    _refuse_unknown(asked, _ACK_NAMES)
+    ids = asked.items("session_ids")
+    if asked.raw("session_ids") is None or not all(isinstance(session_id, str) for session_id in ids):
+        raise asked.error("session_ids", "must be a list of session ids")
+    return [str(session_id) for session_id in ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What became of sessions that were said to be safe elsewhere."""
+
+    freed: Sequence[str]
+    """They are deleted, now or before."""
+    unknown: Sequence[str]
+    open: Sequence[str]
+    """They are not finished, or have calls under way: nothing happens to them."""
+
+
+def encode_freed(freed: Freed) -> bytes:
+    """The answer to ``POST /trajectories/ack``."""
+    return orjson.dumps(freed)
+
+
 def encode_created(session_id: str, base_url: str) -> bytes:
     """Where a new session is spoken to: an SDK's `base_url`."""
     return orjson.dumps({"session_id": session_id, "base_url": base_url})
@@ -141,6 +180,7 @@ def session_object(state: SessionState) -> dict[str, object]:
     return {
         "session_id": state.session_id,
         "group_id": terms.group_id,
+        "rollout_id": terms.rollout_id or state.session_id,
         "metadata": terms.metadata,
         "status": "finished" if state.finished else "open",
         "reward": state.reward,
@@ -153,6 +193,8 @@ def session_object(state: SessionState) -> dict[str, object]:
         "budget": asdict(terms.budget),
         "sampling_params": _shown(terms.sampling),
         "forced_sampling_params": _shown(terms.forced),
+        "sampling": terms.rule,
+        "client_seed": terms.client_seed,
     }
 
 

@@ -27,6 +27,7 @@ from gateway.core.types import (
 )
 from tests.core import clients
 from tests.core.naive import Above, Found, Said, Sample, find, leading, left_out
+from tests.core.sampled import HOW
 from tests.core.scribe import Scribe
 
 ENDS = ["stop", "stop", "stop", "length", "repetition", "cut"]
@@ -219,7 +220,7 @@ class Agents:
         spans = tuple(VersionSpan(f"v{start}", start, stop) for start, stop in pairwise(cuts))
         completion = Completion(ids, logprobs, FinishReason("stop" if end == "cut" else end), spans)
         told = Answer(message(answer, sampled=True), ("stop_cut",) if end == "cut" else ())
-        turn = call.pending.seal(f"t{self.next_id}", prompt, completion, told, Origin("engine", 0))
+        turn = call.pending.seal(f"t{self.next_id}", prompt, completion, told, Origin("engine", 0), **HOW)
         sample = call.found.sample
         new = call.found.new if sample else call.asked[leading(call.asked) :]
         path = (*(sample.path if sample else ()), *((said, False) for said in new), (answer, True))

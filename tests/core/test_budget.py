@@ -11,7 +11,7 @@ from gateway.errors import ContextLengthExceeded, TooManyRequests
 def limit(budget: Budget, spent: Spent, **changed: int) -> int:
     """The limit of one answer in a model of 1000 tokens, after a prompt of 100, unless `changed`."""
     known = {"model_tokens": 1000, "prompt_tokens": 100, "n": 1} | changed
-    return budget.limit(spent, asked=known.pop("asked", None), **known)
+    return budget.limit(spent, asked=known.pop("asked", None), **known).tokens
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,27 @@ def limit(budget: Budget, spent: Spent, **changed: int) -> int:
 def test_an_answer_gets_the_least_that_anything_leaves_it(budget, spent, changed, expected):
     """The window, the session's own, the request's limit, and what is left of the sampled tokens."""
     assert limit(budget, spent, **changed) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "asked", "bound"),
+    [
+        (Budget(), None, "context"),
+        (Budget(), 900, "max_tokens"),
+        (Budget(), 901, "context"),
+        (Budget(max_completion_tokens=900), None, "budget"),
+        (Budget(max_completion_tokens=30), 30, "max_tokens"),
+        (Budget(max_completion_tokens=30), 31, "budget"),
+        (Budget(max_context_tokens=130), None, "budget"),
+        (Budget(max_context_tokens=1000), None, "context"),
+        (Budget(max_context_tokens=5000), None, "context"),
+        (Budget(max_context_tokens=150, max_completion_tokens=901), None, "budget"),
+    ],
+)
+def test_a_limit_says_what_it_comes_from(budget, asked, bound):
+    """Where several leave equally much: the agent's word, then the session's budget, then the model."""
+    found = budget.limit(Spent(), model_tokens=1000, prompt_tokens=100, asked=asked, n=1)
+    assert found.bound == bound
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,6 @@ def test_a_fate_tells_what_is_known_of_the_delivery(delivered):
     talk = Talk()
     turn = talk.take(user("a"))
     if delivered is not None:
-        talk.ledger.note_delivery(turn, delivered=delivered)
+        talk.ledger.deliveries.note(turn, delivered=delivered)
 
     assert Fate(delivered, False) == fates(talk.ledger)(turn)

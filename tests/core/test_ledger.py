@@ -12,6 +12,7 @@ from gateway.core.reason import Reason
 from gateway.core.rope import rope
 from gateway.core.turn import Prompt
 from gateway.core.types import Answer, Message, Origin, ToolCall, TurnRequest
+from tests.core.sampled import HOW
 from tests.core.toy import Talk, assistant, tool, user
 
 CALL = ToolCall("call_1", "bash", '{"command": "ls"}')
@@ -213,16 +214,6 @@ def history(talk, *texts):
 TOOLS = ({"type": "function", "function": {"name": "bash"}},)
 
 
-def test_what_has_arrived_once_has_arrived():
-    """An answer that was lost may be replayed; the old socket's end says nothing then."""
-    talk = Talk()
-    turn = talk.take(user("a"))
-    assert talk.ledger.was_delivered(turn) is None
-    for told, delivered in ((False, False), (True, True), (False, True)):
-        talk.ledger.note_delivery(turn, delivered=told)
-        assert talk.ledger.was_delivered(turn) is delivered
-
-
 def test_how_well_a_history_is_known_does_not_depend_on_what_stands_above_it():
     """The messages up to our last answer, the calls on the way there that came back under our ids, and the lineage."""
     talk = Talk()
@@ -406,4 +397,4 @@ def test_a_prompt_on_another_base_than_the_parent_cannot_be_sealed():
 
 
 def seal(pending, prompt, like, answer=None):
-    return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0))
+    return pending.seal("x", prompt, like.completion, Answer(answer or like.message), Origin("e", 0), **HOW)

@@ -1,9 +1,18 @@
 """How a session's sampling parameters meet a request's."""
 
+from dataclasses import replace
+
 import pytest
 
-from gateway.core.terms import Terms, said
-from gateway.core.types import Sampling
+from gateway.core.budget import Budget
+from gateway.core.sampling import said
+from gateway.core.terms import Terms
+from gateway.core.types import Sampling, TurnRequest
+
+
+def governed(terms: Terms, asked: Sampling) -> TurnRequest:
+    """A request that asked so, as the session has it."""
+    return terms.governed(TurnRequest((), sampling=asked))
 
 
 @pytest.mark.parametrize(
@@ -30,14 +39,46 @@ from gateway.core.types import Sampling
 )
 def test_defaults_fill_gaps_and_what_is_forced_wins(defaults, asked, forced, expected):
     """Zero and false are said; only silence is filled. What is forced is not undone by a smaller limit."""
-    assert Terms(sampling=defaults, forced=forced).applied(asked) == expected
+    assert governed(Terms(sampling=defaults, forced=forced), asked).sampling == expected
 
 
-def test_what_is_said_is_named():
-    """Silence is not."""
-    assert said(Sampling()) == {}
-    assert said(Sampling(temperature=0, ignore_eos=False, stop=("a",))) == {
-        "temperature": 0,
-        "ignore_eos": False,
-        "stop": ("a",),
-    }
+LOCKED = Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
+
+
+@pytest.mark.parametrize("asked", [Sampling(), Sampling(temperature=0.0, top_p=0.5, top_k=3, min_p=0.1, seed=1)])
+def test_a_locked_session_is_sampled_from_the_model_as_it_is(asked):
+    """Nothing wins over that, and what an agent had asked for is told."""
+    terms = Terms(sampling=Sampling(top_p=0.5), forced=Sampling(temperature=0.5, max_tokens=7), rule="locked")
+
+    request = governed(terms, asked)
+
+    assert request.sampling == replace(LOCKED, max_tokens=7)
+    assert request.overridden == said(asked)
+
+
+@pytest.mark.parametrize(
+    ("kept", "seed", "shown"), [("keep", 5, {}), ("drop", None, {"seed": 5}), (None, None, {"seed": 5})]
+)
+def test_an_agents_seed_is_kept_only_when_asked(kept, seed, shown):
+    """Equal seeds make the members of a group alike; those of the harness are its own business."""
+    request = governed(Terms(client_seed=kept), Sampling(seed=5))
+    assert (request.sampling.seed, request.overridden) == (seed, shown)
+
+    given = Sampling(seed=9)
+    for harness in (Terms(sampling=given, client_seed="drop"), Terms(forced=given, client_seed="drop")):
+        assert governed(harness, Sampling(seed=5)).sampling.seed == 9
+
+
+def test_what_is_forced_is_told_where_the_agent_asked_otherwise():
+    """Defaults are not: the agent did not speak."""
+    terms = Terms(sampling=Sampling(top_k=3), forced=Sampling(temperature=0.5, min_tokens=9))
+    request = governed(terms, Sampling(temperature=0.7, max_tokens=5))
+    assert request.overridden == {"temperature": 0.7, "max_tokens": 5}
+
+
+def test_terms_are_silent_on_what_the_gateway_has():
+    """What they say wins, bound by bound."""
+    defaults = Terms(budget=Budget(1, 2, 3), rule="locked", client_seed="keep", group_id="other")
+    assert Terms().over(defaults) == replace(defaults, group_id=None)
+    told = Terms(budget=Budget(max_turns=9), rule="agent", client_seed="drop")
+    assert told.over(defaults) == replace(told, budget=Budget(1, 2, 9))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.core.side_arrays import SideArray
 from gateway.core.types import (
     Alternatives,
     Completion,
@@ -147,3 +148,13 @@ def test_a_message_is_told_in_the_order_in_which_a_model_says_it():
         *(Delta(call=call) for call in calls),
     ]
     assert deltas(Message("assistant")) == []
+
+
+def test_side_arrays_must_speak_of_the_completion_and_are_cut_with_it():
+    """Nine bytes of experts end before the last of three ids; one less leaves no completion."""
+    experts = {"routed_experts": SideArray(-1, "|u1", (3, 3), bytes(range(9)))}
+    whole = Completion(token_ids((1, 2, 3)), float32s((-1.0, -0.5, 0.0)), FinishReason.STOP, WHOLE, None, experts)
+
+    assert whole.head(1, FinishReason.STOP).side_arrays["routed_experts"].data == bytes(range(3))
+    with pytest.raises(LedgerError, match="routed_experts"):
+        Completion(token_ids((1, 2)), float32s((-1.0, -0.5)), FinishReason.STOP, WHOLE[:1], None, experts)

@@ -23,6 +23,7 @@ from gateway.core.types import (
     float32s,
     token_ids,
 )
+from tests.core.sampled import HOW
 
 CLOSE, OPEN = 2, 7
 MARKERS = {"system": 3, "user": 4, "assistant": 5, "tool": 6}
@@ -122,6 +123,6 @@ class Talk:
         prompt = build_prompt(self.renderer, pending)
         answer = answer or assistant(f"answer {len(self.ledger.turns)}")
         sampled = completion(answer.content, finish=finish)
-        turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0))
+        turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0), **HOW)
         pending.commit(turn)
         return turn

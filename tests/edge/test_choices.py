@@ -26,10 +26,16 @@ async def test_each_choice_is_a_sibling(house: House, words: Words) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "seeds"),
-    [({"seed": 7}, [7, 8, 9]), ({"seed": 2**63 - 2}, [-(2**63), 2**63 - 2, 2**63 - 1]), ({}, [None, None, None])],
+    [
+        ({"seed": 7}, [7, 8, 9]),
+        ({"seed": -1}, [None] * 3),
+        ({"seed": 2**63 - 2}, [-(2**63), 2**63 - 2, 2**63 - 1]),
+        ({}, [None, None, None]),
+    ],
 )
-async def test_each_choice_has_a_call_of_its_own(house: House, seed: Json, seeds: list[int | None]) -> None:
+async def test_each_choice_has_a_call_of_its_own(open_house: OpenHouse, seed: Json, seeds: list[int | None]) -> None:
     """With its own request id and the next seed, so that the engine takes them for different calls."""
+    house = await open_house(client_seed="keep")
     await house.ask("s", HELLO, n=3, headers={"X-Request-Id": "r"}, **seed)
 
     assert sorted((params.get("seed") for params in house.params), key=lambda seed: seed or 0) == seeds

@@ -76,7 +76,7 @@ async def test_an_id_is_taken_while_a_first_call_uses_it() -> None:
 
 async def test_a_call_for_several_answers_takes_as_many_turns_of_the_budget() -> None:
     """All of them or none; they are free again when it has failed."""
-    sessions = Sessions(budget=Budget(max_turns=3))
+    sessions = Sessions(defaults=Terms(budget=Budget(max_turns=3)))
     with sessions.entered(call(n=2)) as session:
         assert session.turns_in_flight == 2
         with pytest.raises(TooManyRequests), sessions.entered(call(n=2)):

@@ -16,6 +16,7 @@ from gateway.core.types import (
     token_ids,
 )
 from gateway.render.registry import resolve
+from tests.core.sampled import HOW
 from tests.render.doubles import read
 
 
@@ -33,7 +34,7 @@ def second_turn(translator, qwen, text, *, finish=FinishReason.STOP):
     prompt = build_prompt(translator, pending)
     answer = read(translator, ids, prompt.ids, (), lambda: "call_0").message
     completion = Completion(token_ids(ids), logprobs, finish, spans)
-    turn = pending.seal("t", prompt, completion, Answer(answer), Origin("e", 0))
+    turn = pending.seal("t", prompt, completion, Answer(answer), Origin("e", 0), **HOW)
     pending.commit(turn)
     return turn, build_prompt(translator, ledger.prepare(TurnRequest((ask, answer, Message("user", "more")))))
 

@@ -1,5 +1,6 @@
 """What a trainer reads: every item once, in order, page by page."""
 
+from dataclasses import asdict
 from functools import partial
 
 import orjson
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.core.canon import Difference
 from gateway.core.fate import Fate
+from gateway.core.sampling import record
 from gateway.core.segments import Rows
-from gateway.core.types import Completion, FinishReason, Labels, Origin, VersionSpan, float32s, token_ids
+from gateway.core.types import Completion, FinishReason, Labels, Origin, Sampling, VersionSpan, float32s, token_ids
 from gateway.errors import BadRequest
 from gateway.wire.export import encode_page, row_object, told_turn, turn_object
 from tests.wire.turns import turn
@@ -117,9 +119,32 @@ def test_the_json_of_a_first_turn():
         "prompt_tokens": 2,
         "completion_tokens": 2,
         "finish_reason": "stop",
+        "ended_by": "stop",
         "engine": "http://engine-0:8000",
         "rank": 0,
         "policy_versions": [{"version": "v1", "start": 0, "end": 2, "source": "engine"}],
+        "sampling": {
+            "max_tokens": 100,
+            "min_tokens": 0,
+            "temperature": 1.0,
+            "top_p": 1.0,
+            "top_k": 0,
+            "min_p": 0.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "seed": None,
+            "stop": [],
+            "include_stop_str_in_output": False,
+            "ignore_eos": False,
+            "logit_bias": None,
+            "extra_args": None,
+            "stop_token_ids": [2],
+        },
+        "overridden": {},
+        "distribution": "exact",
+        "logprobs_mode": "unknown",
+        "logprobs_exact": True,
         "differences": {},
         "flags": [],
         "thinking_retention": None,
@@ -135,6 +160,10 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
         turn("t1"),
         differences={"content_whitespace": Difference(2, 10), "reasoning_dropped": Difference(1, 3)},
         labels=Labels({"agent": "a/1"}, train=False),
+        sampling=record(
+            Sampling(temperature=0.7, stop=("END",)), max_tokens=9, overridden={"seed": 7}, logprobs_mode="processed"
+        ),
+        ended_by="client_gone",
         flags=("stop_cut", "malformed_tool_call"),
         origin=Origin("http://engine-1:8000", 3, "all"),
         completion=Completion(
@@ -153,12 +182,18 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
         "prompt_tokens": 6,
         "completion_tokens": 3,
         "finish_reason": "abort",
+        "ended_by": "client_gone",
         "engine": "http://engine-1:8000",
         "rank": 3,
         "policy_versions": [
             {"version": "a", "start": 0, "end": 1, "source": "assumed"},
             {"version": "b", "start": 1, "end": 3, "source": "fenced"},
         ],
+        "sampling": asdict(second.sampling.effective) | {"stop": ["END"], "stop_token_ids": []},
+        "overridden": {"seed": 7},
+        "distribution": "exact",
+        "logprobs_mode": "processed",
+        "logprobs_exact": True,
         "differences": {
             "content_whitespace": {"messages": 2, "tokens": 10},
             "reasoning_dropped": {"messages": 1, "tokens": 3},

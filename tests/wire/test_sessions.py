@@ -28,6 +28,9 @@ def test_a_session_is_what_was_asked_for():
     asked = body(
         session_id="a/b",
         group_id="g",
+        rollout_id="r",
+        sampling="locked",
+        client_seed="keep",
         metadata={"task": {"id": 7}},
         sampling_params=SAMPLING,
         forced_sampling_params={"max_tokens": 5},
@@ -40,6 +43,9 @@ def test_a_session_is_what_was_asked_for():
         sampling=Sampling(temperature=0.5, max_tokens=9, stop=("END",), ignore_eos=False, extra_args={"a": 1}),
         forced=Sampling(max_tokens=5),
         budget=Budget(1, 2, 3),
+        rollout_id="r",
+        rule="locked",
+        client_seed="keep",
     )
     assert wire.decode_creation(asked) == wire.Creation("a/b", terms)
 
@@ -50,6 +56,10 @@ def test_a_session_is_what_was_asked_for():
         ({"session_id": ""}, "session_id"),
         ({"session_id": 1}, "session_id"),
         ({"group_id": ""}, "group_id"),
+        ({"rollout_id": 7}, "rollout_id"),
+        ({"sampling": "free"}, "sampling"),
+        ({"sampling": {}}, "sampling"),
+        ({"client_seed": True}, "client_seed"),
         ({"group_id": "x" * 513}, "group_id"),
         ({"metadata": []}, "metadata"),
         ({"metadata": {"x": "x" * 65536}}, "metadata"),
@@ -146,7 +156,16 @@ def test_an_ill_query_is_refused_by_name(name, value):
 
 def state(**changed):
     """A session in its second turn."""
-    terms = Terms("g", {"a": 1}, Sampling(stop=("END",), extra_args={"x": 1}), Sampling(seed=0), Budget(max_turns=3))
+    terms = Terms(
+        group_id="g",
+        rollout_id="r",
+        metadata={"a": 1},
+        sampling=Sampling(stop=("END",), extra_args={"x": 1}),
+        forced=Sampling(seed=0),
+        budget=Budget(max_turns=3),
+        rule="locked",
+        client_seed="keep",
+    )
     spent = Spent(turns=1, aborted_turns=2, prompt_tokens=30, completion_tokens=4)
     fields = {"session_id": "s", "terms": terms, "spent": spent, "turns_in_flight": 1, "finished": False}
     return wire.SessionState(**{**fields, "reward": None, "created_s": 12.34567, **changed})
@@ -155,6 +174,7 @@ def state(**changed):
 SHOWN = {
     "session_id": "s",
     "group_id": "g",
+    "rollout_id": "r",
     "metadata": {"a": 1},
     "status": "open",
     "reward": None,
@@ -167,6 +187,8 @@ SHOWN = {
     "budget": {"max_context_tokens": None, "max_completion_tokens": None, "max_turns": 3},
     "sampling_params": {"stop": ["END"], "vllm_xargs": {"x": 1}},
     "forced_sampling_params": {"seed": 0},
+    "sampling": "locked",
+    "client_seed": "keep",
 }
 
 
@@ -187,3 +209,17 @@ def test_a_new_session_says_where_it_is_spoken_to():
     """The URL is what an SDK calls base_url."""
     created = orjson.loads(wire.encode_created("s", "http://host/sessions/s/v1"))
     assert created == {"session_id": "s", "base_url": "http://host/sessions/s/v1"}
+
+
+def test_what_is_safe_elsewhere_is_a_list_of_ids():
+    """Anything else would keep sessions that nobody needs."""
+    assert wire.decode_ack(body(session_ids=["a", "b/c"])) == ["a", "b/c"]
+    for ill in (b"{}", body(session_ids=None), body(session_ids="a"), body(session_ids=[1]), body(ids=[])):
+        with pytest.raises(BadRequest):
+            wire.decode_ack(ill)
+
+
+def test_what_became_of_them_is_said_of_each():
+    """In three lists, which may be empty."""
+    told = {"freed": ["a"], "unknown": [], "open": ["b"]}
+    assert orjson.loads(wire.encode_freed(wire.Freed(**told))) == told

@@ -7,6 +7,7 @@ from gateway.core.reason import Reason
 from gateway.core.rope import rope
 from gateway.core.turn import Turn, answer_node
 from gateway.core.types import Completion, FinishReason, Labels, Message, Origin, VersionSpan, float32s, token_ids
+from tests.core.sampled import HOW
 
 
 def completion(*ids: int, finish: FinishReason = FinishReason.STOP) -> Completion:
@@ -29,6 +30,7 @@ def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = Non
         "reason": None if base else Reason.FIRST_TURN,
         "differences": {},
         "flags": (),
+        **HOW,
         "origin": Origin("http://engine-0:8000", 0),
         "labels": Labels(),
     }

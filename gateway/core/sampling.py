@@ -1,0 +1,133 @@
+"""How a turn was sampled: the parameters in effect, the distribution that they make, and what its logprobs are worth.
+
+`docs/sampling.md` says what each word means.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from gateway.core.types import JsonObject, Sampling
+
+Distribution = Literal["exact", "truncated", "penalised", "constrained", "greedy", "unknown"]
+LogprobsMode = Literal["processed", "raw", "unknown"]
+"""Of what an engine returns logprobs: of the distribution that it samples from, of the model's own, or who knows."""
+
+_COLDEST = 0.01
+"""Where vLLM raises a temperature to that is above 0 and below."""
+_MOST_BIAS = 100.0
+_DEFAULTS = Sampling(
+    min_tokens=0,
+    temperature=1.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=0.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+    repetition_penalty=1.0,
+    include_stop_str_in_output=False,
+    ignore_eos=False,
+)
+"""An engine's own. Not those of the model's generation config: vLLM does not apply them to token ids."""
+
+
+def said(sampling: Sampling) -> dict[str, Any]:
+    """The parameters that are set, by name. A flag that is false is set; an empty list of stops is not."""
+    values = {parameter.name: getattr(sampling, parameter.name) for parameter in fields(Sampling)}
+    return {name: value for name, value in values.items() if value is not None and value != ()}
+
+
+def clamped(sampling: Sampling) -> Sampling:
+    """What an engine makes of parameters; greedy sampling leaves nothing to truncate."""
+    # Source: vLLM 0.32, SamplingParams.from_optional and its __post_init__.
+    bias = {token: min(_MOST_BIAS, max(-_MOST_BIAS, value)) for token, value in (sampling.logit_bias or {}).items()}
+    warmth = sampling.temperature
+    sampling = replace(
+        sampling,
+        temperature=_COLDEST if warmth is not None and 0 < warmth < _COLDEST else warmth,
+        top_k=0 if sampling.top_k == -1 else sampling.top_k,
+        seed=None if sampling.seed == -1 else sampling.seed,
+        logit_bias=bias or None,
+    )
+    return replace(sampling, top_p=1.0, top_k=0, min_p=0.0) if sampling.temperature == 0 else sampling
+
+
+def overridden(asked: Sampling, governed: Sampling) -> dict[str, Any]:
+    """Of the parameters that an agent `asked` for, those that it does not get; as it asked for them.
+
+    What means the same to an engine, such as a `top_k` of -1 and of 0, is no difference.
+    """
+    given = {name: getattr(governed, name) for name in said(asked)}
+    return {name: value for name, value in said(asked).items() if _meaning(name, value) != _meaning(name, given[name])}
+
+
+def _meaning(name: str, value: Any) -> object:
+    """What an engine makes of one parameter."""
+    return getattr(clamped(Sampling(**{name: value})), name)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingRecord:
+    """How one turn was sampled."""
+
+    effective: Sampling
+    """The parameters in effect, with an engine's defaults filled in and its clamps made."""
+    stop_token_ids: tuple[int, ...]
+    overridden: JsonObject
+    """What the agent had asked for instead, by parameter."""
+    distribution: Distribution
+    logprobs_mode: LogprobsMode
+
+    @property
+    def logprobs_exact(self) -> bool:
+        """Whether the logprobs are those of the distribution that the parameters in effect describe."""
+        if self.logprobs_mode == "processed":
+            return self.distribution != "greedy"
+        used = self.effective
+        return used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
+
+
+def record(
+    sampling: Sampling,
+    *,
+    max_tokens: int,
+    stop_token_ids: tuple[int, ...] = (),
+    overridden: JsonObject | None = None,
+    constrained: bool = False,
+    logprobs_mode: LogprobsMode = "unknown",
+) -> SamplingRecord:
+    """The record of a turn that was sampled so, and whose answer was allowed `max_tokens`.
+
+    `constrained` says that a grammar bound the answer.
+    """
+    least = min(sampling.min_tokens or 0, max_tokens)
+    asked = replace(_DEFAULTS, **said(sampling) | {"max_tokens": max_tokens, "min_tokens": least})
+    used = clamped(asked)
+    return SamplingRecord(
+        effective=used,
+        stop_token_ids=stop_token_ids,
+        overridden=overridden or {},
+        distribution=_distribution(used, constrained=constrained),
+        logprobs_mode=logprobs_mode,
+    )
+
+
+def _distribution(used: Sampling, *, constrained: bool) -> Distribution:
+    """The first that applies."""
+    if used.temperature == 0:
+        return "greedy"
+    if used.extra_args:
+        return "unknown"
+    if constrained:
+        return "constrained"
+    return "penalised" if is_penalised(used) else "truncated" if is_truncated(used) else "exact"
+
+
+def is_penalised(used: Sampling) -> bool:
+    """Whether single tokens are made more or less likely than the model has them."""
+    neutral = (used.presence_penalty, used.frequency_penalty, used.repetition_penalty) == (0, 0, 1)
+    return not neutral or bool(used.logit_bias) or bool(used.min_tokens)
+
+
+def is_truncated(used: Sampling) -> bool:
+    """Whether unlikely tokens cannot be sampled at all."""
+    return used.top_p != 1 or used.top_k != 0 or used.min_p != 0

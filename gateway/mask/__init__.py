@@ -1,0 +1,1 @@
+"""Supervised rows: conversations that were not sampled here, as ids and a loss mask."""

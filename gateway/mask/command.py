@@ -1,0 +1,47 @@
+"""``gateway mask``."""
+
+import sys
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Truncate(StrEnum):
+    """Where a row that is too long is cut."""
+
+    LEFT = "left"
+    RIGHT = "right"
+    REFUSE = "refuse"
+
+
+def mask(
+    file: Annotated[Path, typer.Argument(help='JSON lines of {"messages": […], "tools"?: […]}', dir_okay=False)],
+    model: Annotated[str, typer.Option(help="Where the tokenizer is found: a folder, or a hub id")],
+    model_name: Annotated[str | None, typer.Option(help="The name that renderers are matched on")] = None,
+    renderer: Annotated[str, typer.Option(help="As for `gateway serve`")] = "auto",
+    max_tokens: Annotated[int | None, typer.Option(help="The longest row (default: no limit)", min=1)] = None,
+    truncate: Annotated[Truncate, typer.Option(help="Where a longer row is cut")] = Truncate.REFUSE,
+    out: Annotated[Path | None, typer.Option(help="Written when all is done (default: standard output)")] = None,
+) -> None:
+    """Conversations as token ids and loss mask, for supervised training; exit 1 names what has no clear boundary."""
+    from gateway.errors import ConfigError
+    from gateway.mask.conversations import Conversations, Faulty  # seconds, which --help should not take
+    from gateway.whole_file import whole_file
+
+    try:
+        conversations = Conversations(model, model_name or model, renderer, max_tokens, truncate.value)
+        with file.open("rb") as lines, whole_file(out) if out else nullcontext(sys.stdout.buffer) as written:
+            for line in conversations.masked(lines):
+                written.write(line)
+    except (ConfigError, OSError) as error:
+        print(f"gateway mask: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Faulty as error:
+        print(f"gateway mask: {error}", file=sys.stderr)
+        sys.exit(1)
+    for note in conversations.notes:
+        print(f"gateway mask: {note}", file=sys.stderr)
+    print(f"gateway mask: {conversations.summary()}", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""What is in effect when a turn is sampled, what distribution that makes, and what its logprobs are worth."""
+
+import pytest
+
+from gateway.core.sampling import clamped, overridden, record, said
+from gateway.core.types import Sampling
+
+DEFAULTS = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+    "min_tokens": 0,
+    "max_tokens": 9,
+    "include_stop_str_in_output": False,
+    "ignore_eos": False,
+}
+
+
+def test_what_is_said_is_named():
+    """Silence is not."""
+    assert said(Sampling()) == {}
+    assert said(Sampling(temperature=0, ignore_eos=False, stop=("a",))) == {
+        "temperature": 0,
+        "ignore_eos": False,
+        "stop": ("a",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    [
+        ({}, {}),
+        ({"temperature": 0.7, "top_p": 0.9, "seed": 3}, {"temperature": 0.7, "top_p": 0.9, "seed": 3}),
+        ({"temperature": 0.0099}, {"temperature": 0.01}),
+        ({"temperature": 1e-9, "top_p": 0.9}, {"temperature": 0.01, "top_p": 0.9}),
+        ({"temperature": 0.01}, {"temperature": 0.01}),
+        ({"temperature": 0, "top_p": 0.9, "top_k": 5, "min_p": 0.1}, {"temperature": 0}),
+        ({"top_k": -1}, {}),
+        ({"seed": -1}, {}),
+        ({"seed": 0}, {"seed": 0}),
+        ({"logit_bias": {"1": 120.0, "2": -101, "3": 7}}, {"logit_bias": {"1": 100.0, "2": -100.0, "3": 7}}),
+        ({"logit_bias": {}}, {}),
+        ({"max_tokens": 5, "min_tokens": 3}, {"min_tokens": 3}),
+        ({"min_tokens": 12}, {"min_tokens": 9}),
+        ({"stop": ("a",), "ignore_eos": True}, {"stop": ("a",), "ignore_eos": True}),
+        ({"extra_args": {"a": 1}}, {"extra_args": {"a": 1}}),
+    ],
+)
+def test_the_parameters_in_effect_are_what_the_engine_makes_of_those_it_was_sent(asked, used):
+    """Its defaults filled in, its clamps made; the lengths as they were sent."""
+    assert said(record(Sampling(**asked), max_tokens=9).effective) == DEFAULTS | used
+
+
+def test_what_is_clamped_twice_is_clamped_once():
+    """Greedy sampling included."""
+    for asked in ({"temperature": 0}, {"temperature": 1e-3, "top_k": -1, "logit_bias": {"1": 200}}):
+        once = clamped(Sampling(**asked))
+        assert clamped(once) == once
+
+
+@pytest.mark.parametrize(
+    ("asked", "constrained", "distribution", "exact"),
+    [
+        ({}, False, "exact", {"processed", "raw", "unknown"}),
+        ({"temperature": 1, "seed": 5, "stop": ("a",)}, False, "exact", {"processed", "raw", "unknown"}),
+        ({"temperature": 0.7}, False, "exact", {"processed"}),
+        ({"top_p": 0.9}, False, "truncated", {"processed"}),
+        ({"top_k": 1}, False, "truncated", {"processed"}),
+        ({"min_p": 0.1}, False, "truncated", {"processed"}),
+        ({"presence_penalty": 0.1}, False, "penalised", {"processed"}),
+        ({"frequency_penalty": -0.1}, False, "penalised", {"processed"}),
+        ({"repetition_penalty": 1.1}, False, "penalised", {"processed"}),
+        ({"logit_bias": {"5": 1}}, False, "penalised", {"processed"}),
+        ({"min_tokens": 1, "top_p": 0.5}, False, "penalised", {"processed"}),
+        ({}, True, "constrained", {"processed", "raw", "unknown"}),
+        ({"top_p": 0.5}, True, "constrained", {"processed"}),
+        ({"extra_args": {"a": 1}}, True, "unknown", {"processed", "raw", "unknown"}),
+        ({"extra_args": {"a": 1}, "temperature": 0.5}, False, "unknown", {"processed"}),
+        ({"temperature": 0, "extra_args": {"a": 1}}, True, "greedy", set()),
+    ],
+)
+def test_a_distribution_is_the_first_that_applies_and_decides_what_logprobs_are_worth(
+    asked, constrained, distribution, exact
+):
+    """A grammar shapes the logits before raw logprobs are taken; nothing else does."""
+    for mode in ("processed", "raw", "unknown"):
+        made = record(Sampling(**asked), max_tokens=9, constrained=constrained, logprobs_mode=mode)
+        assert (made.distribution, made.logprobs_exact) == (distribution, mode in exact)
+
+
+@pytest.mark.parametrize(
+    ("asked", "governed", "shown"),
+    [
+        ({}, {"temperature": 1.0}, {}),
+        ({"temperature": 0.7, "top_p": 0.9}, {"temperature": 1.0, "top_p": 0.9}, {"temperature": 0.7}),
+        ({"temperature": 1}, {"temperature": 1.0}, {}),
+        ({"temperature": 0, "top_p": 0.5}, {"temperature": 0, "top_p": 0.5}, {}),
+        ({"temperature": 0, "top_p": 0.5}, {"temperature": 1.0, "top_p": 1.0}, {"temperature": 0, "top_p": 0.5}),
+        ({"top_k": -1}, {"top_k": 0}, {}),
+        ({"top_k": 4}, {"top_k": 0}, {"top_k": 4}),
+        ({"seed": 4}, {}, {"seed": 4}),
+        ({"seed": -1}, {}, {}),
+        ({"ignore_eos": True, "stop": ("a",)}, {"ignore_eos": False, "stop": ("a",)}, {"ignore_eos": True}),
+    ],
+)
+def test_what_is_overridden_is_shown_as_it_was_asked_for(asked, governed, shown):
+    """And nothing that an engine would take for the same."""
+    assert overridden(Sampling(**asked), Sampling(**governed)) == shown
+
+
+def test_a_record_keeps_what_it_is_told():
+    """The ids that stop, and what was asked for instead."""
+    made = record(Sampling(), max_tokens=9, stop_token_ids=(2, 3), overridden={"seed": 1}, logprobs_mode="raw")
+    assert (made.stop_token_ids, made.overridden, made.logprobs_mode) == ((2, 3), {"seed": 1}, "raw")
+    bare = record(Sampling(), max_tokens=9)
+    assert (bare.stop_token_ids, bare.overridden, bare.logprobs_mode) == ((), {}, "unknown")

@@ -1,0 +1,151 @@
+"""Rows as Arrow and Parquet come back as they were."""
+
+import sys
+from array import array
+from base64 import b64encode
+from io import BytesIO
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from gateway.errors import ConfigError
+from gateway.wire.arrow import arrow_stream, write_parquet
+
+CODES = {"token_ids": "I", "loss_mask": "B", "logprobs": "f", "loss_weights": "f", "teacher_logprobs": "f"}
+NESTED = {"metadata", "tags", "tools", "messages", "policy_versions", "side_arrays", "turns", "certificate"}
+FOOTER = {"footer": {"version": 1, "rows": 2, "excluded": [{"reason": "leaf"}]}}
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=3,
+)
+float32s = st.floats(-100, 0, width=32)
+
+
+@st.composite
+def rows(draw: Any) -> dict[str, Any]:
+    """A row with every field, those included that are there in some forms only."""
+    count = draw(st.integers(0, 5))
+    numbers = {"I": st.integers(0, 2**32 - 1), "B": st.integers(0, 1), "f": float32s}
+    row = {name: draw(st.lists(numbers[code], min_size=count, max_size=count)) for name, code in CODES.items()}
+    for name in ("loss_weights", "teacher_logprobs"):
+        if draw(st.booleans()):
+            del row[name]
+    row |= {name: draw(json) for name in NESTED}
+    row |= {name: draw(texts) for name in ("session_id", "rollout_id", "row_id", "ended_by")}
+    row |= {name: draw(texts | st.none()) for name in ("group_id", "parent_row_id", "model", "thinking_retention")}
+    row |= {name: draw(st.integers(0, 2**53)) for name in ("row_index", "n_rows", "rollout_trainable_tokens")}
+    return row | {"reward": draw(st.none() | st.floats(allow_nan=False)), "truncated": draw(st.booleans())}
+
+
+def in_base64(row: dict[str, Any]) -> dict[str, Any]:
+    """As ``?arrays=base64`` writes it."""
+    arrays = {name: array(CODES[name], row[name]).tobytes() for name in CODES.keys() & row.keys()}
+    return row | {
+        name: {"dtype": "?", "shape": [0], "base64": b64encode(data).decode()} for name, data in arrays.items()
+    }
+
+
+def read(table: Any) -> list[dict[str, Any]]:
+    """The rows of a table."""
+
+    def row(cells: dict[str, Any]) -> dict[str, Any]:
+        nested = {name: orjson.loads(cells[name]) for name in NESTED}
+        absent = [name for name in ("loss_weights", "teacher_logprobs") if cells[name] is None]
+        return {name: value for name, value in (cells | nested).items() if name not in absent}
+
+    return [row(cells) for cells in table.to_pylist()]
+
+
+def streamed(given_rows: list[dict[str, Any]], footer: Any = None, **options: Any) -> tuple[Any, list[int], Any]:
+    """What a reader of the stream gets: the table, the sizes of its batches, the last batch's metadata."""
+    items = given_rows if footer is None else [*given_rows, footer]
+    written = b"".join(arrow_stream(items, **options))
+    batches = list(pa.ipc.open_stream(written).iter_batches_with_custom_metadata())
+    table = pa.Table.from_batches([batch for batch, _ in batches], pa.ipc.open_stream(written).schema)
+    return table, [batch.num_rows for batch, _ in batches], batches[-1][1] if batches else None
+
+
+@given(st.lists(rows(), max_size=4), st.sampled_from([in_base64, dict]), st.sampled_from([1, 200, 1 << 20]))
+@settings(max_examples=20)
+def test_rows_come_back_as_they_were(given_rows: list[dict[str, Any]], form: Any, batch_bytes: int) -> None:
+    """Through a stream and through a file, whatever form their arrays had, however they are cut into batches."""
+    written = [form(row) for row in given_rows]
+    file = BytesIO()
+
+    write_parquet(file, written, batch_bytes=batch_bytes)
+    table, _, _ = streamed(written, batch_bytes=batch_bytes)
+
+    file.seek(0)
+    assert read(table) == given_rows
+    assert read(parquet.read_table(file)) == given_rows
+
+
+ROW: dict[str, Any] = {
+    **{name: [0] * 100 for name in CODES},
+    **dict.fromkeys(NESTED, "x"),
+    **dict.fromkeys(("session_id", "rollout_id", "row_id", "ended_by"), "x"),
+    **dict.fromkeys(("group_id", "parent_row_id", "model", "thinking_retention", "reward")),
+    **dict.fromkeys(("row_index", "n_rows", "rollout_trainable_tokens"), 1),
+    "truncated": False,
+}
+ROW_BYTES = 100 * (4 + 1 + 4 + 4 + 4)
+
+
+def test_batches_are_bounded_in_bytes_and_hold_at_least_a_row() -> None:
+    """Rows are written while they are made: no more than a batch of them is held."""
+    assert streamed([ROW] * 6, batch_bytes=2 * ROW_BYTES)[1] == [2, 2, 2]
+    assert streamed([ROW] * 3, batch_bytes=1)[1] == [1, 1, 1]
+    made = []
+
+    def rows() -> Any:
+        for index in range(3):
+            made.append(index)
+            yield ROW
+
+    pieces = arrow_stream(rows(), batch_bytes=1)
+    next(pieces)
+    assert made == [0]
+
+
+def test_numbers_have_the_types_that_trainers_expect() -> None:
+    """Not those of JSON."""
+    table, _, _ = streamed([ROW])
+
+    types = {name: str(table.schema.field(name).type) for name in ("token_ids", "loss_mask", "logprobs", "reward")}
+    expected = ["list<item: uint32>", "list<item: uint8>", "list<item: float>", "double"]
+    assert list(types.values()) == expected
+
+
+def test_the_footer_is_metadata_of_a_last_empty_batch_and_of_the_file() -> None:
+    """For readers of columns it is no row."""
+    table, sizes, metadata = streamed([ROW, ROW], FOOTER)
+    assert (sizes, table.num_rows) == ([2, 0], 2)
+    assert orjson.loads(metadata["gateway.footer"]) == FOOTER["footer"]
+
+    file = BytesIO()
+    write_parquet(file, [ROW, FOOTER])
+    file.seek(0)
+    assert orjson.loads(parquet.read_metadata(file).metadata[b"gateway.footer"]) == FOOTER["footer"]
+    assert streamed([])[0].num_rows == 0
+
+
+def test_a_field_without_a_column_is_refused() -> None:
+    """To leave it out would break the certificate."""
+    with pytest.raises(ValueError, match="a row has mood, for which there is no column"):
+        streamed([ROW | {"mood": "good"}])
+
+
+def test_without_the_package_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'rollout-gateway\[parquet\]'"):
+        next(arrow_stream([]))
