@@ -92,16 +92,8 @@ class Ledger:
         match = matching.find(self.tree, messages, root, self._policy, self._order)
         new = messages[match.length :]
         known = list(self.tree.follow(match.node, new))
-        return PendingTurn(
-            ledger=self,
-            request=request,
-            root=root,
-            match=match,
-            system=system,
-            messages=messages,
-            like=self._like(root, new, match, known),
-            unbridgeable=self._why_not(root, messages, match, known),
-        )
+        like, why_not = self._like(root, new, match, known), self._why_not(root, messages, match, known)
+        return PendingTurn(self, request, root, match, system, messages, like, why_not)
 
     def _like(self, root: Root, new: Messages, match: Match, known: Sequence[tuple[Node, bool]]) -> Turn | None:
         """A turn whose prompt the next most probably repeats: the one that gave the last answer, where it is ours."""
