@@ -1,118 +1,146 @@
-"""Rows hold what was sampled, where it was sampled, and train it once."""
+"""Which rows there are, which of them trains what, and why the rest is left out."""
 
-from collections import Counter
+from types import SimpleNamespace
 
-from gateway.core.segments import Rows
+import pytest
+
+from gateway.core.segments import Segments, share_of
+from gateway.core.selection import Selection
 from gateway.core.types import Labels
-from tests.core.toy import Talk, user
+from tests.core.toy import Talk, completion, user
+
+UNTRAINED = Labels(train=False)
 
 
-def trained(row):
-    return [i for i, mask in zip(row.token_ids, row.loss_mask, strict=True) if mask]
+def segments(talk: Talk, selection: Selection | None = None, fresh: frozenset[str] | None = None) -> Segments:
+    """The rows of a session, as it is now."""
+    return Segments(share_of(talk.ledger), selection or Selection(), fresh)
 
 
-def test_a_linear_session_is_one_row_with_every_sampled_id_trained():
-    """Mask 1 on completions, 0 on everything else, logprobs in their places."""
+def leaves(found: Segments) -> list[str]:
+    return [leaf.id for leaf in found.leaves]
+
+
+def left_out(found: Segments) -> dict[str, str]:
+    """The turns that no row trains, with their reasons."""
+    return {left.turn.id: left.because for left in found.excluded()}
+
+
+def trained(found: Segments) -> dict[str, list[str]]:
+    """Of each row the turns that it trains."""
+    return {
+        leaf.id: [turn.id for turn in leaf.segment() if found.masked(turn, row) is None]
+        for row, leaf in enumerate(found.leaves)
+    }
+
+
+def forked(**fields) -> Talk:
+    """t0, and from it t1 and t2; `fields` are those of t1."""
     talk = Talk()
-    history = [user("a")]
-    turns = []
-    for text in "bcd":
-        turns.append(talk.take(*history))
-        history += [turns[-1].message, user(text)]
-    (row,) = Rows(talk.ledger.turns)
-
-    last = turns[-1]
-    assert last.prompt_ids() + last.completion.ids == row.token_ids
-    assert [i for turn in turns for i in turn.completion.ids] == trained(row)
-    assert len(row.token_ids) == len(row.loss_mask) == len(row.logprobs)
-    for part, turn in zip(row.turns, turns, strict=True):
-        assert turn.completion.ids == row.token_ids[part.start : part.end]
-        assert turn.completion.logprobs == row.logprobs[part.start : part.end]
-        assert part.trained
-    assert all(value == 0.0 for value, mask in zip(row.logprobs, row.loss_mask, strict=True) if not mask)
-    assert row.id == last.id
+    first = talk.take(user("a"))
+    talk.take(user("a"), first.message, user("b"), **fields)
+    talk.take(user("a"), first.message, user("c"))
+    return talk
 
 
-def test_a_rendered_turn_starts_another_row():
-    """Ids before a full render may differ from those sampled, so they are context there."""
+def test_a_shared_turn_is_trained_in_the_first_row_that_holds_it():
+    """Or in each, with or without its weight shared."""
+    talk = forked()
+    t0, t1, t2 = talk.ledger.turns
+    once = segments(talk)
+    assert trained(once) == {"t1": ["t0", "t1"], "t2": ["t2"]}
+    assert [once.masked(t0, 0), once.masked(t0, 1)] == [None, "earlier_row"]
+    for shared in ("split", "duplicate"):
+        found = segments(talk, Selection(shared=shared))
+        assert trained(found) == {"t1": ["t0", "t1"], "t2": ["t0", "t2"]}
+        assert [found.rows_of(turn) for turn in (t0, t1, t2)] == [2, 1, 1]
+
+
+def test_trainable_tokens_count_what_the_rows_train():
+    """A turn counts once, be it shared or not, unless every row trains all of it."""
+    talk = forked()
+    t0, t1, t2 = (len(turn.completion.ids) for turn in talk.ledger.turns)
+    for shared, tokens in (("once", t0 + t1 + t2), ("split", t0 + t1 + t2), ("duplicate", t0 + t1 + t0 + t2)):
+        assert segments(talk, Selection(shared=shared)).trainable_tokens() == tokens
+
+
+def test_who_trains_a_shared_turn_is_settled_after_selection():
+    """So nothing is lost with a row that is not there."""
+    found = segments(forked(), Selection(leaves="latest"))
+    assert trained(found) == {"t2": ["t0", "t2"]}
+    assert left_out(found) == {"t1": "leaf"}
+
+
+def test_a_row_with_nothing_to_train_is_left_out_and_trains_nothing_of_others():
+    """Its turns are listed with the reason of their own."""
+    found = segments(forked(labels=UNTRAINED), Selection(dropped="exclude"))
+    assert trained(found) == {"t1": ["t0"], "t2": ["t2"]}
+    assert left_out(found) == {"t1": "train_false"}
+
+
+def test_a_row_whose_turns_others_train_is_there_only_where_each_row_trains_them():
+    """With `once` it would train nothing."""
+    talk = Talk()
+    first = talk.take(user("a"))
+    talk.take(user("a"), first.message, user("b"))
+    talk.take(user("a"), first.message, user("c"), labels=UNTRAINED)
+    assert leaves(segments(talk)) == ["t1"]
+    assert leaves(segments(talk, Selection(shared="duplicate"))) == ["t1", "t2"]
+    side = Talk()
+    side.take(user("title"), labels=UNTRAINED)
+    assert leaves(segments(side, Selection(shared="duplicate"))) == []
+
+
+def test_rows_come_after_those_that_they_continue():
+    """Even where what they continue grew later."""
     talk = Talk()
     first = talk.take(user("a"))
     talk.renderer.declines = True
-    second = talk.take(user("a"), first.message, user("b"))
-    one, two = Rows(talk.ledger.turns)
+    talk.take(user("a"), first.message, user("b"))
+    talk.renderer.declines = False
+    talk.take(user("a"), first.message, user("c"))
+    found = segments(talk)
+    assert leaves(found) == ["t2", "t1"]
+    assert [found.first_row(turn) for turn in talk.ledger.turns] == [0, 1, 0]
+    assert found.first_row(None) is None
 
-    assert [first] == [part.turn for part in one.turns]
-    assert [second] == [part.turn for part in two.turns]
-    assert list(second.completion.ids) == trained(two)
 
-
-def test_turns_shared_by_rows_are_trained_in_the_first_of_them():
-    """Each sampled id has mask 1 exactly once over all rows."""
+def test_aborted_turns_are_in_rows_only_when_asked_for():
+    """One that is takes the place of the row that it goes on from."""
     talk = Talk()
     first = talk.take(user("a"))
-    left = talk.take(user("a"), first.message, user("b"))
-    right = talk.take(user("a"), first.message, user("c"))
-    one, two = Rows(talk.ledger.turns)
-
-    assert list(first.completion.ids + left.completion.ids) == trained(one)
-    assert list(right.completion.ids) == trained(two)
-    assert [False, True] == [part.trained for part in two.turns]
-    assert first.completion.logprobs == two.logprobs[two.turns[0].start : two.turns[0].end]
-    assert Counter({"t0": 1, "t1": 1, "t2": 1}) == Counter(
-        part.turn.id for row in (one, two) for part in row.turns if part.trained
-    )
+    talk.take(user("a"), first.message, user("b"), status="aborted")
+    talk.take(user("z"), status="aborted")
+    assert leaves(segments(talk)) == ["t0"]
+    assert left_out(segments(talk)) == {"t1": "aborted", "t2": "aborted"}
+    found = segments(talk, Selection(include_aborted=True))
+    assert trained(found) == {"t1": ["t0", "t1"], "t2": ["t2"]}
+    assert left_out(found) == {}
+    assert left_out(segments(talk, Selection(include_aborted=True, leaves="latest"))) == {"t0": "leaf", "t1": "leaf"}
 
 
-def test_aborted_turns_are_in_no_row():
-    """They were never the answer to anything."""
-    talk = Talk()
-    talk.take(user("a"), status="aborted")
-
-    assert list(Rows(talk.ledger.turns)) == []
-
-
-def test_a_turn_that_is_not_to_be_trained_is_context():
-    """By the harness's own word; the turns after it are trained as ever."""
-    talk = Talk()
-    first = talk.take(user("a"), labels=Labels(train=False))
-    second = talk.take(user("a"), first.message, user("b"))
-    (row,) = Rows(talk.ledger.turns)
-
-    assert list(second.completion.ids) == trained(row)
-    assert [False, True] == [part.trained for part in row.turns]
+def test_the_latest_leaf_is_one_that_has_something_to_train():
+    """A title call at the end is no rollout."""
+    talk = forked()
+    talk.take(user("title"), labels=UNTRAINED)
+    found = segments(talk, Selection(leaves="latest"))
+    assert leaves(found) == ["t2"]
+    assert left_out(found) == {"t1": "leaf", "t3": "train_false"}
 
 
-def test_a_row_with_nothing_to_train_is_left_out():
-    """A side call that the harness marked, or one that hangs below turns trained elsewhere."""
-    talk = Talk()
-    first = talk.take(user("a"))
-    talk.take(user("title"), labels=Labels(train=False))
-    main = talk.take(user("a"), first.message, user("b"))
-    talk.take(user("a"), first.message, user("c"), labels=Labels(train=False))
-
-    assert [main.id] == [row.id for row in Rows(talk.ledger.turns)]
+def aged(talk: Talk, *names: str) -> Talk:
+    """The turns of a talk, sampled by these policy versions: a letter for each id, or one for all."""
+    raise NotImplementedError
 
 
-def test_a_turn_below_one_that_is_not_trained_is_still_trained_once():
-    """Whatever stands between."""
-    talk = Talk()
-    first = talk.take(user("a"))
-    second = talk.take(user("a"), first.message, user("b"), labels=Labels(train=False))
-    left = talk.take(user("a"), first.message, user("b"), second.message, user("c"))
-    right = talk.take(user("a"), first.message, user("b"), second.message, user("d"))
-    one, two = Rows(talk.ledger.turns)
-
-    assert list(first.completion.ids + left.completion.ids) == trained(one)
-    assert list(right.completion.ids) == trained(two)
-
-
-def test_a_row_is_made_when_it_is_asked_for():
-    """All rows together may be as large as the square of what was said."""
-    talk = Talk()
-    talk.take(user("a"))
-    talk.take(user("b"))
-    rows = Rows(talk.ledger.turns)
-
-    assert len(rows) == 2
-    assert rows[1] is not rows[1]
-    assert [row.id for row in rows] == [rows[0].id, rows[1].id]
+def test_what_was_not_known_at_the_moment_is_not_told():
+    """Turns and deliveries that come later belong to another export."""
+    talk = forked()
+    share = share_of(talk.ledger)
+    t0, t1, t2 = talk.ledger.turns
+    talk.take(user("a"), t0.message, user("c"), t2.message, user("d"))
+    talk.ledger.deliveries.note(t1, delivered=False)
+    before, after = Segments(share, Selection(), None), segments(talk)
+    assert trained(before) == {"t1": ["t0", "t1"], "t2": ["t2"]}
+    assert trained(after) == {"t3": ["t0", "t2", "t3"]}
+    assert left_out(after) == {"t1": "undelivered"}
