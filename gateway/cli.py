@@ -20,6 +20,7 @@ from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
+from gateway.verify.command import verify
 
 if TYPE_CHECKING:
     from gateway.edge.check import Finding
@@ -110,6 +111,7 @@ check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-d
 cli.command()(serve)
 cli.command()(check)
 cli.command()(mask)
+cli.command()(verify)
 
 
 @cli.command()
