@@ -134,10 +134,8 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         read = await deps.rendering(lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
-        nothing = Answer(Message("assistant"))
-        partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]
-        aborted = [_sealed(choice, plan, ids, nothing, _why(error, choice, choices, call)) for choice, ids in partials]
-        await _record_aborted(call, session, deps, plan.pending, aborted)
+        ended = [(choice, _why(error, choice, choices, call)) for choice in choices]
+        await _record_aborted(call, session, deps, plan, ended)
         raise
     call.sealed = True
     turns = tuple(
@@ -277,15 +275,28 @@ def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer, 
 
 
 async def _record_aborted(
-    call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]
+    call: TurnCall, session: Session, deps: Deps, plan: Plan, ended: Sequence[tuple[Choice, EndedBy]]
 ) -> None:
-    """As `_record`; a store that fails does not hide why the call did."""
+    """Record what had been sampled, up to a stop string; whatever goes wrong here does not hide why the call failed."""
+    nothing, stops = Answer(Message("assistant")), call.request.sampling.stop
+
+    def read() -> list[tuple[Completion | None, Choice, EndedBy]]:
+        return [(_partial(choice), choice, ended_by) for choice, ended_by in ended]
+
     try:
+        partials = await deps.rendering(read) if stops else read()
+        turns = [_sealed(choice, plan, ids, nothing, ended_by) for ids, choice, ended_by in partials if ids]
         if turns:
-            await _record(call, session, deps, pending, turns)
+            await _record(call, session, deps, plan.pending, turns)
     except Exception:
         about = {"session_id": session.id, "request_id": call.request_id}
         log.exception("an aborted turn could not be kept", **about, **where())
+
+
+def _partial(choice: Choice) -> Completion | None:
+    partial = choice.collector.partial()
+    kept = choice.reading.kept(partial.ids) if partial else None
+    return partial.head(kept, FinishReason.ABORT) if partial and kept else partial
 
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]) -> None:

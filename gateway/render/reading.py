@@ -46,7 +46,7 @@ class Reading:
         self._translator = translator
         self._prompt_ids = prompt_ids
         self._request = request
-        self._watch = StopWatch(translator.tokenizer, request.sampling, translator.stop_ids)
+        self._watch = self._watch_anew()
         if _BOUND_TEXT.isdisjoint(request.constraint or ()):
             self._parser, self._compared_ids = translator.parser(prompt_ids, request.tools), _COMPARED_IDS
             if translator.form is not None:
@@ -87,6 +87,19 @@ class Reading:
         if stop is not None and stop.cut:
             self._draft.flags.append("stop_cut")
         return Ending(self._draft.answer, rest, stop.kept if stop else None)
+
+    def kept(self, ids: Sequence[int]) -> int | None:
+        """Of `ids`, all that were sampled, how many a stop string leaves to the turn; ``None`` without one.
+
+        Whatever was fed before.
+        """
+        watch = self._watch_anew()
+        watch.feed(ids)
+        watch.finish()
+        return watch.stop.kept if watch.stop else None
+
+    def _watch_anew(self) -> StopWatch:
+        return StopWatch(self._translator.tokenizer, self._request.sampling, self._translator.stop_ids)
 
     def _read(self, shown: Sequence[int]) -> list[Delta]:
         self._shown += shown
