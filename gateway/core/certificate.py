@@ -27,15 +27,12 @@ def _json(value: object) -> bytes:
 
 def certificate(row: Row, claims: JsonObject) -> dict[str, object]:
     """The certificate of a row; `claims` is all that its object says, save arrays and certificate."""
-    arrays = {"token_ids": row.token_ids, "loss_mask": row.loss_mask, "logprobs": row.logprobs}
-    if row.loss_weights is not None:
-        arrays["loss_weights"] = row.loss_weights
     beside = {name: held and _hash_of_side_array(held) for name, held in row.side_arrays.items()}
     written: dict[str, object] = {
         "version": CERTIFICATE_VERSION,
         "selection": {**row.selection.told(), "stale_versions": list(row.stale_versions)},
         "renderer": asdict(row.last.origin.renderer),
-        "arrays": {**{name: sha256(values).hexdigest() for name, values in arrays.items()}, "side_arrays": beside},
+        "arrays": {**{name: sha256(values).hexdigest() for name, values in row.arrays.items()}, "side_arrays": beside},
         "turns": _turns(row),
         "claims": hash_of(claims),
     }

@@ -76,6 +76,12 @@ class Row:
     """Policy versions of its turns whose ids the selection masks."""
 
     @property
+    def arrays(self) -> "dict[str, array[int] | array[float]]":
+        """Those that have a number for each id, by name."""
+        weights = {} if self.loss_weights is None else {"loss_weights": self.loss_weights}
+        return {"token_ids": self.token_ids, "loss_mask": self.loss_mask, "logprobs": self.logprobs, **weights}
+
+    @property
     def last(self) -> Turn:
         """The last turn."""
         return self.turns[-1].turn

@@ -24,7 +24,7 @@ def row_object(row: Row, arrays: ArrayForm = "json", routed_experts: SideArrayFo
     claims = claims_of(row)
     return {
         **claims,
-        **{name: _numbers(values, arrays) for name, values in arrays_of(row).items()},
+        **{name: _numbers(values, arrays) for name, values in row.arrays.items()},
         "side_arrays": {name: _side_array(name, held, routed_experts) for name, held in row.side_arrays.items()},
         "certificate": certificate(row, claims),
     }
@@ -35,12 +35,6 @@ def row_hash_of(written: JsonObject) -> str:
     made = written["certificate"]
     assert isinstance(made, dict)
     return str(made["row"])
-
-
-def arrays_of(row: Row) -> "dict[str, array[int] | array[float]]":
-    """The arrays of a row that have a number for each id."""
-    weights = {} if row.loss_weights is None else {"loss_weights": row.loss_weights}
-    return {"token_ids": row.token_ids, "loss_mask": row.loss_mask, "logprobs": row.logprobs, **weights}
 
 
 def claims_of(row: Row) -> dict[str, object]:

@@ -1,13 +1,9 @@
 """Which rows there are, which of them trains what, and why the rest is left out."""
 
-from types import SimpleNamespace
-
-import pytest
-
 from gateway.core.segments import Segments, share_of
 from gateway.core.selection import Selection
 from gateway.core.types import Labels
-from tests.core.toy import Talk, completion, user
+from tests.core.toy import Talk, assistant, user
 
 UNTRAINED = Labels(train=False)
 
@@ -71,8 +67,8 @@ def test_who_trains_a_shared_turn_is_settled_after_selection():
     assert left_out(found) == {"t1": "leaf"}
 
 
-def test_a_row_with_nothing_to_train_is_left_out_and_trains_nothing_of_others():
-    """Its turns are listed with the reason of their own."""
+def test_a_turn_that_is_not_to_be_trained_is_context_in_a_row_that_trains_others():
+    """It is listed with its reason."""
     found = segments(forked(labels=UNTRAINED), Selection(dropped="exclude"))
     assert trained(found) == {"t1": ["t0"], "t2": ["t2"]}
     assert left_out(found) == {"t1": "train_false"}
@@ -128,9 +124,18 @@ def test_the_latest_leaf_is_one_that_has_something_to_train():
     assert left_out(found) == {"t1": "leaf", "t3": "train_false"}
 
 
-def aged(talk: Talk, *names: str) -> Talk:
-    """The turns of a talk, sampled by these policy versions: a letter for each id, or one for all."""
-    raise NotImplementedError
+def test_what_is_stale_is_not_trained_and_keeps_its_row():
+    """Only a turn of which nothing is fresh is left out."""
+    talk = Talk()
+    talk.take(user("a"), answer=assistant("xyz"), versions="aabb")
+    talk.take(user("b"), answer=assistant("x"), versions="aa")
+    found = segments(talk, Selection(max_staleness=0), frozenset("b"))
+    assert leaves(found) == ["t0", "t1"]
+    assert [found.masked(turn, row) for row, turn in enumerate(talk.ledger.turns)] == [None, "stale"]
+    assert [found.trained_ids(turn) for turn in talk.ledger.turns] == [2, 0]
+    assert found.trainable_tokens() == 2
+    assert left_out(found) == {"t1": "stale"}
+    assert [found.is_stale(version) for version in ("a", "b", "unknown")] == [True, False, True]
 
 
 def test_what_was_not_known_at_the_moment_is_not_told():
@@ -142,5 +147,5 @@ def test_what_was_not_known_at_the_moment_is_not_told():
     talk.ledger.deliveries.note(t1, delivered=False)
     before, after = Segments(share, Selection(), None), segments(talk)
     assert trained(before) == {"t1": ["t0", "t1"], "t2": ["t2"]}
-    assert trained(after) == {"t3": ["t0", "t2", "t3"]}
+    assert trained(after) == {"t1": ["t0"], "t3": ["t2", "t3"]}
     assert left_out(after) == {"t1": "undelivered"}

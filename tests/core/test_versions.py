@@ -16,7 +16,14 @@ def seen(*names: str) -> Versions:
 
 @pytest.mark.parametrize(
     ("max_staleness", "count", "fresh"),
-    [(0, None, {"c"}), (1, None, {"b", "c"}), (2, None, {"a", "b", "c"}), (9, None, {"a", "b", "c"}), (0, 2, {"b"}), (1, 0, set())],
+    [
+        (0, None, {"c"}),
+        (1, None, {"b", "c"}),
+        (2, None, {"a", "b", "c"}),
+        (9, None, {"a", "b", "c"}),
+        (0, 2, {"b"}),
+        (1, 0, set()),
+    ],
 )
 def test_staleness_counts_versions_from_the_newest(max_staleness, count, fresh):
     """The newest that was known at a moment; that a version is seen again makes it no newer."""

@@ -1,15 +1,18 @@
 """A toy renderer and the shortest way to take turns with it: one id a character, one marker a role."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Any
 
 from gateway.core.ledger import Ledger, PendingTurn
 from gateway.core.prompt import build_prompt
+from gateway.core.side_arrays import SideArray
 from gateway.core.turn import Turn
 from gateway.core.types import (
     Answer,
     Completion,
+    EndedBy,
     FinishReason,
     Flag,
     JsonObject,
@@ -68,10 +71,20 @@ def said(message: Message) -> list[int]:
     return [MARKERS[message.role], *(1000 + ord(character) for character in text), CLOSE]
 
 
-def completion(text: str, *, finish: FinishReason = FinishReason.STOP) -> Completion:
+def completion(
+    text: str,
+    *,
+    finish: FinishReason = FinishReason.STOP,
+    versions: Sequence[str] = (),
+    side_arrays: Mapping[str, SideArray] | None = None,
+) -> Completion:
+    """An id for each character, and one more; each sampled by one of `versions`, or all by the same."""
     ids = [*(2000 + ord(character) for character in text), CLOSE]
     logprobs = [-0.5 - (i % 7) for i in ids]
-    return Completion(token_ids(ids), float32s(logprobs), finish, (VersionSpan("1", 0, len(ids)),))
+    runs = [(version, len(list(run))) for version, run in groupby(versions or ["1"] * len(ids))]
+    ends = accumulate(length for _, length in runs)
+    spans = tuple(VersionSpan(name, end - length, end) for (name, length), end in zip(runs, ends, strict=True))
+    return Completion(token_ids(ids), float32s(logprobs), finish, spans, side_arrays=side_arrays or {})
 
 
 def user(text: str) -> Message:
@@ -104,25 +117,33 @@ class Talk:
         model: str = "m",
         template_kwargs: JsonObject | None = None,
         labels: Labels | None = None,
+        versions: Sequence[str] = (),
+        side_arrays: Mapping[str, SideArray] | None = None,
+        sampled: Completion | None = None,
     ) -> Turn:
         """Take one turn that answers `messages`."""
         above: dict[str, Any] = {"model": model, "tools": tools, "template_kwargs": template_kwargs or {}}
         request = TurnRequest(messages, labels=labels or Labels(), **above)
         finish = FinishReason.ABORT if status == "aborted" else finish
-        return self.finish(self.ledger.prepare(request), answer=answer, finish=finish, flags=flags)
+        answer = answer or assistant(f"answer {len(self.ledger.turns)}")
+        if sampled is None:
+            sampled = completion(answer.content, finish=finish, versions=versions, side_arrays=side_arrays)
+        return self.finish(self.ledger.prepare(request), answer=answer, sampled=sampled, flags=flags)
 
     def finish(
         self,
         pending: PendingTurn,
         *,
         answer: Message | None = None,
-        finish: FinishReason = FinishReason.STOP,
+        sampled: Completion | None = None,
         flags: tuple[Flag, ...] = (),
     ) -> Turn:
         """Build the prompt of a prepared turn, sample and record it."""
         prompt = build_prompt(self.renderer, pending)
         answer = answer or assistant(f"answer {len(self.ledger.turns)}")
-        sampled = completion(answer.content, finish=finish)
-        turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0), **HOW)
+        sampled = sampled or completion(answer.content)
+        ended: EndedBy = "tool_calls" if answer.tool_calls else "stop"
+        how = HOW | {"ended_by": "client_gone" if sampled.finish_reason is FinishReason.ABORT else ended}
+        turn = pending.seal(f"t{len(self.ledger.turns)}", prompt, sampled, Answer(answer, flags), Origin("e", 0), **how)
         pending.commit(turn)
         return turn

@@ -41,16 +41,20 @@ def talk() -> Talk:
     made = Talk()
     asked = (SYSTEM, user("List it."))
     call = ToolCall("call_1", "ls", '{"a": 1}')
-    first = made.take(*asked, answer=assistant("", call, reasoning="Let me look."), tools=TOOLS, versions="a" * 1)
+    first = made.take(*asked, answer=assistant("", call, reasoning="Let me look."), tools=TOOLS, versions="a")
     seen = (*asked, first.message, tool("x\ny"))
-    made.take(*seen, answer=assistant("Two."), tools=TOOLS, versions="aaabb", labels=Labels({"agent": "main", "try": "1"}))
-    second = made.take(*seen, answer=assistant("Zwei: \u2028ü"), tools=TOOLS, versions="b" * 9, labels=Labels({"try": "2"}))
-    made.take(Message("system", "Make a title."), user("List it."), labels=Labels(train=False))
+    made.take(
+        *seen, answer=assistant("Two."), tools=TOOLS, versions="aaabb", labels=Labels({"agent": "main", "try": "1"})
+    )
+    second = made.take(
+        *seen, answer=assistant("Zwei: \u2028ü"), tools=TOOLS, versions="b" * 9, labels=Labels({"try": "2"})
+    )
+    made.take(Message("system", "Make a title."), user("List it."), labels=Labels(train=False), versions="b" * 9)
     further = (*seen, second.message, user("And?"))
-    lost = made.take(*further, tools=TOOLS)
+    lost = made.take(*further, tools=TOOLS, versions="b" * 9)
     made.ledger.deliveries.note(lost, delivered=False)
     made.ledger.deliveries.note(second, delivered=True)
-    made.take(*further, status="aborted", tools=TOOLS)
+    made.take(*further, status="aborted", tools=TOOLS, versions="b" * 9)
     made.take(SYSTEM, user("So far: two."), answer=assistant("Done."), side_arrays=_beside(), versions=["unknown"] * 6)
     return made
 
