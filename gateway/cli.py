@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from gateway import __version__
 from gateway.edge import log
 from gateway.errors import ConfigError
+from gateway.export.command import export
 from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
 from gateway.verify.command import verify
@@ -112,6 +113,10 @@ cli.command()(serve)
 cli.command()(check)
 cli.command()(mask)
 cli.command()(verify)
+
+sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
+sessions.command()(export)
+cli.add_typer(sessions, name="sessions")
 
 
 @cli.command()

@@ -98,12 +98,12 @@ class Exports:
         """Where to begin: where an earlier page ended, or here and now."""
         if query.cursor is not None:
             return decode_cursor(query.cursor, query.digest)
-        members = self._sessions.of_rollout(session.rollout_id)
+        members = self._sessions.rollouts.sessions(session.rollout_id)
         moments = tuple((member.number, moment_of(member.ledger)) for member in members)
         return Cursor(0, len(self._versions), query.digest, moments)
 
     def _reading(self, session: Session, query: RowsQuery, cursor: Cursor) -> Reading:
-        members = {member.number: member for member in self._sessions.of_rollout(session.rollout_id)}
+        members = {member.number: member for member in self._sessions.rollouts.sessions(session.rollout_id)}
         numbers = [number for number, _ in cursor.moments]
         if session.number not in numbers:
             raise BadRequest(_ANOTHER, param="cursor")

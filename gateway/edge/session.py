@@ -61,8 +61,6 @@ class Session:
         self.created_s = created_s
         self.number = 0
         """Its place among all sessions, in the order in which they came to exist; 0 before."""
-        self.place = 0
-        """Its place among those that have ended, finished and without a call under way; 0 before."""
         self.ledger = Ledger(policy)
         self.pin: str | None = None
         """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
@@ -83,6 +81,11 @@ class Session:
     def exists(self) -> bool:
         """Whether others may see it."""
         return not self.deleted and (self.kept or bool(self.ledger.turns))
+
+    @property
+    def ended(self) -> bool:
+        """Whether there will be no more of it: it is finished, and no call is under way."""
+        return self.finished and not self.held
 
     @property
     def rollout_id(self) -> str:

@@ -12,6 +12,7 @@ from gateway.core.prefixes import Prefixes, places
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
+from gateway.edge.rollouts import Rollouts
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
 from gateway.errors import SessionClosed, SessionExists, UnknownSession
@@ -41,9 +42,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         # Those that exist stand in the order of their numbers.
         self._numbers = count(1)
-        self._places = count(1)
-        self._rollouts: dict[str, list[Session]] = {}
-        # Those that exist, by their rollouts, in the same order.
+        self.rollouts = Rollouts()
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
@@ -120,9 +119,9 @@ class Sessions:
         if session.exists and not session.number:
             session.number = next(self._numbers)
             self._sessions[session.id] = self._sessions.pop(session.id)
-            self._rollouts.setdefault(session.rollout_id, []).append(session)
-        if session.finished and not (session.held or session.place):
-            session.place = next(self._places)
+            self.rollouts.join(session)
+        if session.exists and session.ended:
+            self.rollouts.end(session)
 
     def note(self, session: Session, prompt: Messages, turns: Sequence[Turn]) -> None:
         """From now on a client that names no session is led to this one by the answers of `turns`, if it is anonymous.
@@ -181,14 +180,6 @@ class Sessions:
         shown = sessions[: page.most]
         return [session.state() for session in shown], shown[-1].number if len(sessions) > len(shown) else None
 
-    def of_rollout(self, rollout_id: str) -> list[Session]:
-        """The sessions that exist of one rollout, in the order of their numbers."""
-        return [session for session in self._rollouts.get(rollout_id, ()) if session.exists]
-
-    def rollouts(self) -> list[list[Session]]:
-        """All rollouts, each as `of_rollout` has it; none is empty."""
-        return [existing for rollout_id in self._rollouts if (existing := self.of_rollout(rollout_id))]
-
     async def ack(
         self, session_ids: Iterable[str], store: Store, forget: Callable[[str], None] = lambda _id: None
     ) -> Freed:
@@ -196,7 +187,7 @@ class Sessions:
         freed, unknown, still_open = list[str](), list[str](), list[str]()
         for session_id in dict.fromkeys(session_ids):
             session = self._sessions.get(session_id)
-            if self._is_deleted(session_id) or (session is not None and session.place):
+            if self._is_deleted(session_id) or (session is not None and session.ended):
                 await self.delete(session_id, store, forget)
                 freed.append(session_id)
             else:
@@ -217,6 +208,7 @@ class Sessions:
             return
         session = session or self.get(session_id)
         session.deleted = True
+        self.rollouts.leave(session)
         self._prefixes.leave(session_id)
         forget(session_id)
         for held in session.held:
@@ -230,13 +222,7 @@ class Sessions:
             forget(session_id)
             await store.delete(session_id)
             del self._sessions[session_id]
-            self._leave_rollout(session)
             self._tombstones[session_id] = self._clock()
-
-    def _leave_rollout(self, session: Session) -> None:
-        others = [other for other in self._rollouts.pop(session.rollout_id, ()) if other is not session]
-        if others:
-            self._rollouts[session.rollout_id] = others
 
     def _is_deleted(self, session_id: str) -> bool:
         now_s = self._clock()

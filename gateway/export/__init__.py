@@ -1,0 +1,1 @@
+"""Rows of a running gateway as a file."""

@@ -1,0 +1,43 @@
+"""``gateway sessions export``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    url: Annotated[str, typer.Option(help="Where the gateway is: http://host:port")],
+    out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
+    key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
+    session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,
+    group: Annotated[str | None, typer.Option(help="Rows of this group only")] = None,
+    status: Annotated[str | None, typer.Option(help="finished, open or all (default: finished)")] = None,
+    leaves: Annotated[str | None, typer.Option(help="all or latest")] = None,
+    include: Annotated[str | None, typer.Option(help="aborted")] = None,
+    dropped: Annotated[str | None, typer.Option(help="include or exclude")] = None,
+    distribution: Annotated[str | None, typer.Option(help="Train on these only, with commas between")] = None,
+    max_staleness: Annotated[str | None, typer.Option(help="Policy versions that may lie between")] = None,
+    shared: Annotated[str | None, typer.Option(help="once, split or duplicate")] = None,
+    arrays: Annotated[str | None, typer.Option(help="How .ndjson has them: json or base64")] = None,
+) -> None:
+    """Write rows of a running gateway to a file that is there whole or not at all; docs/rows.md says what is in it."""
+    from gateway.errors import ConfigError
+    from gateway.export.download import BrokenOff, Source, export_rows  # seconds, which --help should not take
+
+    selection = {"leaves": leaves, "include": include, "dropped": dropped, "distribution": distribution}
+    selection |= {"max_staleness": max_staleness, "shared": shared, "arrays": arrays}
+    try:
+        if session is not None and (group is not None or status is not None):
+            raise ConfigError("--session names all that there is to say: leave out --group and --status")
+        asked = {name: value for name, value in selection.items() if value is not None}
+        asked |= {name: value for name, value in {"group_id": group, "status": status}.items() if value is not None}
+        exported = export_rows(Source(url, key, session, asked), out)
+    except (ConfigError, OSError) as error:
+        print(f"gateway sessions export: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenOff as error:
+        print(f"gateway sessions export: {error}", file=sys.stderr)
+        sys.exit(1)
+    print(f"gateway sessions export: {exported} rows in {out}", file=sys.stderr)
