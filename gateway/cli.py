@@ -163,6 +163,7 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     token_delay_s: Annotated[float, typer.Option(help="seconds per token of output")] = 0.0,
     split_rate: Annotated[float, typer.Option(help="share of tokens split as no tokenizer would")] = 0.1,
     api_key: Annotated[str | None, typer.Option(help="key to ask for (default: none)")] = None,
+    logprobs_mode: Annotated[str, typer.Option(help="raw_logprobs or processed_logprobs")] = "raw_logprobs",
     *,
     scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,
 ) -> None:
