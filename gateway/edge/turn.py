@@ -279,24 +279,19 @@ async def _record_aborted(
 ) -> None:
     """Record what had been sampled, up to a stop string; whatever goes wrong here does not hide why the call failed."""
     nothing, stops = Answer(Message("assistant")), call.request.sampling.stop
+    partials = [(choice, ids, ended_by) for choice, ended_by in ended if (ids := choice.collector.partial())]
 
-    def read() -> list[tuple[Completion | None, Choice, EndedBy]]:
-        return [(_partial(choice), choice, ended_by) for choice, ended_by in ended]
+    def read() -> list[Completion]:
+        return [choice.reading.cut(ids) for choice, ids, _ in partials]
 
     try:
-        partials = await deps.rendering(read) if stops else read()
-        turns = [_sealed(choice, plan, ids, nothing, ended_by) for ids, choice, ended_by in partials if ids]
+        cut = await deps.rendering(read) if stops else read()
+        turns = [_sealed(part[0], plan, ids, nothing, part[2]) for part, ids in zip(partials, cut, strict=True)]
         if turns:
             await _record(call, session, deps, plan.pending, turns)
     except Exception:
         about = {"session_id": session.id, "request_id": call.request_id}
         log.exception("an aborted turn could not be kept", **about, **where())
-
-
-def _partial(choice: Choice) -> Completion | None:
-    partial = choice.collector.partial()
-    kept = choice.reading.kept(partial.ids) if partial else None
-    return partial.head(kept, FinishReason.ABORT) if partial and kept else partial
 
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]) -> None:

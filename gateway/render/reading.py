@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from gateway.core.types import Answer, Delta, Flag, TurnRequest
+from gateway.core.types import Answer, Completion, Delta, Flag, TurnRequest
 from gateway.errors import RendererError
 from gateway.render.draft import guarded, parts
 from gateway.render.plain_parser import PlainParser
@@ -88,15 +88,12 @@ class Reading:
             self._draft.flags.append("stop_cut")
         return Ending(self._draft.answer, rest, stop.kept if stop else None)
 
-    def kept(self, ids: Sequence[int]) -> int | None:
-        """Of `ids`, all that were sampled, how many a stop string leaves to the turn; ``None`` without one.
-
-        Whatever was fed before.
-        """
+    def cut(self, partial: Completion) -> Completion:
+        """A completion that was broken off, up to a stop string if there is one; whatever was fed before."""
         watch = self._watch_anew()
-        watch.feed(ids)
+        watch.feed(partial.ids)
         watch.finish()
-        return watch.stop.kept if watch.stop else None
+        return partial.head(watch.stop.kept, partial.finish_reason) if watch.stop else partial
 
     def _watch_anew(self) -> StopWatch:
         return StopWatch(self._translator.tokenizer, self._request.sampling, self._translator.stop_ids)

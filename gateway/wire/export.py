@@ -76,7 +76,7 @@ def sampling_object(sampling: SamplingRecord) -> dict[str, object]:
     return asdict(sampling.effective) | lists
 
 
-def ids_of(turn: Turn) -> JsonObject:
+def ids_of(turn: Turn) -> dict[str, object]:
     """What an engine was given for a turn and what it answered; costs the length of the prompt."""
     completion = turn.completion
     return {

@@ -1,6 +1,6 @@
 """``GET /sessions/{sid}/turns``: all that was recorded, in rows or not."""
 
-from tests.edge.house import HELLO, House, Words, is_final, user
+from tests.edge.house import HELLO, House, Words, user
 
 UNTRAINED = {"x-gateway-train": "false"}
 
@@ -34,4 +34,5 @@ async def test_ids_are_shown_or_not(house: House, words: Words) -> None:
     """Any other word is a mistake."""
     await house.ask("s", HELLO, words.said("Hm."))
 
-    is_final(await house.call("GET", "/sessions/s/turns?ids=yes"), 400, "invalid_request")
+    answer = await house.call("GET", "/sessions/s/turns?ids=yes")
+    assert (answer.status, answer.error["param"]) == (400, "ids")
