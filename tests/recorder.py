@@ -109,8 +109,8 @@ class Recorder:
         target = URL(self._upstream + request.raw_path, encoded=True)
         async with self._client.request(request.method, target, headers=end_to_end(request), data=body) as upstream:
             response = web.StreamResponse(status=upstream.status, headers=end_to_end(upstream))
-            await response.prepare(request)
             try:
+                await response.prepare(request)
                 async for chunk in upstream.content.iter_any():
                     if exchange:
                         exchange.feed(chunk)

@@ -1,8 +1,9 @@
 """Agents of all manners, seeded at random: they branch, resample, retry, hang up, compact, and ask others."""
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from random import Random
 
@@ -12,7 +13,7 @@ from gateway.demo.agent import TOOLS
 from tests.conservation.balance import Outcome
 from tests.edge.house import Answer, House, Json, user
 from tests.edge.marks import keyed, retry
-from tests.edge.streams import stream
+from tests.edge.streams import reading
 
 _STOPS = ["comes down", "look", "e", " th", "one", "\n\n", "ing"]
 _FAULTS = [
@@ -20,6 +21,10 @@ _FAULTS = [
     *("positive_logprob", "missing_logprob", "wrong_logprob_id", "extra_token", "garbage"),
 ]
 _TOPICS = ["letters", "lighthouses", "migrating geese", "old bridges", "sourdough", "tides", "comets"]
+
+
+_USUAL_CHUNKS = 15
+"""Of a streamed answer."""
 
 
 class Crowd:
@@ -31,46 +36,49 @@ class Crowd:
         """By the request ids that agents chose."""
         self.did: Counter[str] = Counter()
         """How often agents did what."""
-        self.usual_s = 60 * token_delay_s
-        """How long an answer takes."""
+        self.usual_s = _USUAL_CHUNKS * 4 * token_delay_s
+        """How long an answer takes, as far as is known by now."""
         self._numbers = count()
 
-    async def call(
-        self, session: str, messages: Sequence[Json], leaves_after_s: float | None, **fields: object
-    ) -> list[Json]:
-        """One request; its answers, or none."""
+    async def call(self, session: str, messages: Sequence[Json], leaves_at: float | None, fields: Json) -> list[Json]:
+        """One request; its answers, or none. A client that leaves does so at this part of a usual answer."""
         name = f"c{next(self._numbers)}"
-        headers = {"x-request-id": name, **_mapping(fields.pop("headers", {}))}
-        self.outcomes[name] = "failed"
+        fields = fields | {"headers": {"x-request-id": name, **fields.get("headers", {})}}
+        began_s = time.monotonic()
         try:
-            async with asyncio.timeout(leaves_after_s):
-                answers = await self._answers(session, messages, headers, fields)
+            if fields.get("stream"):
+                answers = await self._read(session, messages, leaves_at, fields)
+            else:
+                async with asyncio.timeout(None if leaves_at is None else leaves_at * self.usual_s):
+                    answers = await self._answers(session, messages, fields)
         except TimeoutError:
-            self.outcomes[name] = "hung_up"
-            self.did["hang-up"] += 1
-            return []
+            return self._note(name, "hung_up")
         except aiohttp.ClientError:
-            return []
-        self.outcomes[name] = "answered" if answers else "failed"
-        self.did["answered" if answers else "failed"] += 1
-        return answers
+            return self._note(name, "failed")
+        if answers:
+            self.usual_s += (time.monotonic() - began_s - self.usual_s) / 16
+        return self._note(name, "answered" if answers else "failed", answers)
 
-    async def _answers(
-        self, session: str, messages: Sequence[Json], headers: Mapping[str, str], fields: Mapping[str, object]
-    ) -> list[Json]:
-        if fields.get("stream"):
-            rest = {name: value for name, value in fields.items() if name != "stream"}
-            streamed = await stream(self.house, session, messages, headers=headers, **rest)
-            indices = {choice["index"] for chunk in streamed.chunks for choice in chunk["choices"]}
-            return [streamed.choice(index)["message"] for index in sorted(indices)] if streamed.done else []
-        answer: Answer = await self.house.ask(session, messages, None, headers=headers, **fields)
+    def _note(self, name: str, outcome: Outcome, answers: Sequence[Json] = ()) -> list[Json]:
+        self.outcomes[name] = outcome
+        self.did[outcome] += 1
+        return list(answers)
+
+    async def _answers(self, session: str, messages: Sequence[Json], fields: Json) -> list[Json]:
+        answer: Answer = await self.house.ask(session, messages, **fields)
         self.did["replayed"] += "x-gateway-replayed" in answer.headers
         return [choice["message"] for choice in answer.body["choices"]] if answer.status == 200 else []
 
-
-def _mapping(value: object) -> Mapping[str, str]:
-    assert isinstance(value, dict)
-    return value
+    async def _read(self, session: str, messages: Sequence[Json], leaves_at: float | None, fields: Json) -> list[Json]:
+        most = None if leaves_at is None else int(leaves_at * _USUAL_CHUNKS)
+        indices = set[int]()
+        async with reading(self.house, session, messages, **fields) as (streamed, chunks):
+            self.did["replayed"] += "x-gateway-replayed" in streamed.headers
+            async for chunk in chunks:
+                indices |= {choice["index"] for choice in chunk["choices"]}
+                if len(streamed.chunks) == most:
+                    raise TimeoutError
+        return [streamed.choice(index)["message"] for index in sorted(indices)] if streamed.done else []
 
 
 class Agent:
@@ -117,12 +125,12 @@ class Agent:
         fields |= {"headers": {"x-gateway-train": "false"}} if self._chance(0.06) else {}
         return fields
 
-    async def _ask(self, leaves_after_s: float | None = None, **fields: object) -> list[Json]:
+    async def _ask(self, fields: Json, *, leaves_at: float | None = None) -> list[Json]:
         if self._chance(0.04):
             kind = self._random.choice(_FAULTS)
             self._crowd.house.faults.inject(kind, after=self._random.randrange(1, 40))
             self._crowd.did["fault"] += 1
-        return await self._crowd.call(self._session, self._messages, leaves_after_s, **fields)
+        return await self._crowd.call(self._session, self._messages, leaves_at, fields)
 
     async def _asked(self) -> list[Json]:
         """Ask for the next turn in one manner or another; what is gone on from."""
@@ -130,22 +138,22 @@ class Agent:
         marked, key = fields | {"headers": retry()}, self._random.randbytes(8).hex()
         match self._random.choices(["once", "left", "again", "retried", "keyed"], [50, 24, 10, 8, 8])[0]:
             case "left":
-                answers = await self._ask(self._random.random() * 1.2 * crowd.usual_s, **fields)
+                answers = await self._ask(fields, leaves_at=1.2 * self._random.random())
                 then = self._random.choice([marked, fields, None])
-                return answers or ([] if then is None else await self._ask(**then))
+                return answers or ([] if then is None else await self._ask(then))
             case "again":
                 crowd.did["resample"] += 1
-                return [*await self._ask(**fields), *await self._ask(**fields)]
+                return [*await self._ask(fields), *await self._ask(fields)]
             case "retried":
                 crowd.did["retry"] += 1
-                first = asyncio.ensure_future(self._ask(self._random.random() * crowd.usual_s, **fields))
+                first = asyncio.ensure_future(self._ask(fields, leaves_at=self._random.random()))
                 await asyncio.sleep(self._random.random() * crowd.usual_s)
-                return [*await self._ask(**marked), *await first]
+                return [*await self._ask(marked), *await first]
             case "keyed":
                 crowd.did["keyed"] += 1
                 both = fields | {"headers": keyed(key)}
-                return [*await self._ask(**both), *await self._ask(**both)]
-        return await self._ask(**fields)
+                return [*await self._ask(both), *await self._ask(both)]
+        return await self._ask(fields)
 
     async def _branch(self) -> None:
         """Go on from another history: something was edited, or the last turns are taken back."""
@@ -162,7 +170,7 @@ class Agent:
         """Have all of it summed up, and begin again with that."""
         self._crowd.did["compaction"] += 1
         self._messages = [*self._messages, user("Sum all of this up in one paragraph.")]
-        answers = await self._ask(**self._fields())
+        answers = await self._ask(self._fields())
         summary = answers[0].get("content") if answers else None
         self._messages = [self._messages[0], user(f"So far: {summary or 'nothing'}")]
 

@@ -80,9 +80,16 @@ class Balance:
     """Behind a completed stop string."""
     unread: int = 0
     """On their way when a client left, or a connection broke."""
+    most_unread: int = 0
+    """Of one call."""
     unbelieved: int = 0
     """Of calls whose evidence failed."""
     faults: list[str] = field(default_factory=list)
+
+    def note_unread(self, tokens: int) -> None:
+        """Count what of one call was never read."""
+        self.unread += tokens
+        self.most_unread = max(self.most_unread, tokens)
 
     @property
     def difference(self) -> int:
@@ -110,7 +117,7 @@ def balance_of(seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str
             continue
         unread = len(alike.pop(number).keys) - len(turn.keys) - turn.overshoot
         balance.overshoot += turn.overshoot
-        balance.unread += unread
+        balance.note_unread(unread)
         if unread > UNREAD_IDS:
             balance.faults.append(f"{turn.turn_id}: it ends {unread} ids before the engine did")
     for call in (call for alike in rest.values() for call in alike):
@@ -148,6 +155,6 @@ def _untold(call: Seen, outcome: Outcome | None, balance: Balance) -> Iterator[s
         if outcome == "answered":
             yield f"{call.request_id}: it was answered, though its evidence failed"
         return
-    balance.unread += len(call.keys)
+    balance.note_unread(len(call.keys))
     if len(call.keys) > (UNREAD_IDS if outcome in ("hung_up", "failed") else 0):
         yield f"{call.request_id}: the engine said {len(call.keys)} ids to a call that was {outcome}; nothing tells of it"

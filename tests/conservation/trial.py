@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from aiohttp.test_utils import TestClient
 from gateway.app import create_app
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.settings import Settings
-from gateway.verify.verdict import verify
+from gateway.verify.verdict import Verdict, verify
 from tests.conservation.agents import Agent, Crowd
 from tests.conservation.balance import Balance, Outcome, Seen, Told, balance_of, keys_of, seen_of
 from tests.conservation.engine import create_late_sim
@@ -53,10 +54,9 @@ class Account:
     seen: list[Seen]
     told: list[Told]
     outcomes: dict[str, Outcome]
-    did: dict[str, int]
-    verdict: str
+    did: Counter[str]
+    verdict: Verdict
     """What `gateway verify` says of all rows."""
-    verified: bool
     faults: list[str]
     """What is wrong with the rows by themselves."""
     cpu_s: float
@@ -104,10 +104,8 @@ async def accounted(plan: Plan) -> Account:
             faults += more
             if sorted(turn.turn_id for turn in told) != sorted(turn.turn_id for turn in again):
                 faults.append("pages and lines do not tell of the same turns")
-            verdict, verified = await _verified(house)
-    return Account(
-        seen, again, crowd.outcomes, dict(crowd.did), verdict, verified, faults, time.process_time() - started_s
-    )
+            verdict = await _verdict(house)
+    return Account(seen, again, crowd.outcomes, crowd.did, verdict, faults, time.process_time() - started_s)
 
 
 async def _session(crowd: Crowd, room: asyncio.Semaphore, plan: Plan, number: int) -> None:
@@ -178,15 +176,14 @@ async def _turn(house: House, session: str, turn_id: str) -> Json:
         cursor = f"&cursor={page['next']}"
 
 
-async def _verified(house: House) -> tuple[str, bool]:
-    """Whether `gateway verify` is content with all rows."""
+async def _verdict(house: House) -> Verdict:
+    """What `gateway verify` says of all rows, partials included."""
     path = "/trajectories?status=all&include=aborted&footer=true"
     answer = await house.call("GET", path, headers={"Accept": "application/x-ndjson"})
     with TemporaryDirectory() as folder:
         file = Path(folder) / "rows.ndjson"
         file.write_text(answer.body)
-        verdict = verify(file, strict=True)
-    return str(verdict), verdict.mismatch is None
+        return verify(file, strict=True)
 
 
 def main() -> int:
@@ -204,7 +201,7 @@ def main() -> int:
     print(account.verdict)
     print(account.did)
     print(f"calls={len(account.seen)} turns={len(account.told)} {balance} cpu_s={account.cpu_s:.1f}"[:2000])
-    return int(bool(faults) or not account.verified)
+    return int(bool(faults) or account.verdict.mismatch is not None)
 
 
 if __name__ == "__main__":
