@@ -237,6 +237,8 @@ class Completion:
     """Where they were asked for."""
     side_arrays: Mapping[str, SideArray] = field(default_factory=dict)
     """What else the engine said of each position, as far as it was asked and said it."""
+    overshoot_tokens: int = 0
+    """How many ids the engine sampled behind the stop string that ended the turn; they are discarded."""
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -260,9 +262,10 @@ class Completion:
         return Evidence(self.ids, self.logprobs, self.alternatives)
 
     def head(self, length: int, reason: FinishReason) -> "Completion":
-        """The first `length` ids with their evidence, ended for `reason`; what was sampled beyond is discarded."""
+        """The first `length` ids with their evidence, ended for `reason`; the others are only counted."""
         kept = [span for span in self.spans if span.start < length]
         spans = tuple(replace(span, end=min(span.end, length)) for span in kept)
         alternatives = self.alternatives and self.alternatives.part(0, length)
         beside = side_arrays.head(self.side_arrays, length)
-        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside)
+        over = self.overshoot_tokens + len(self.ids) - length
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside, over)

@@ -19,7 +19,7 @@ from gateway.errors import BadRequest, ConfigError
 from gateway.wire.accept import negotiated
 from gateway.wire.arrow import arrow_stream, need_pyarrow
 from gateway.wire.cursor import Cursor, decode_cursor
-from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, encode_lines, encode_page, told_turn
+from gateway.wire.export import PAGE_ROWS, PAGE_TURNS, encode_lines, encode_page, ids_of, told_turn
 from gateway.wire.rows import excluded_objects, row_object, with_footer
 from gateway.wire.rows_query import RowsQuery, decode_query, digest_of
 
@@ -85,12 +85,14 @@ class Exports:
     async def turns(self, request: web.Request) -> web.StreamResponse:
         """The session's turns, oldest first."""
         session = self._sessions.get(request.match_info["sid"])
-        text = request.query.get("cursor")
+        text, shown = request.query.get("cursor"), request.query.get("ids", "false")
+        if shown not in ("true", "false"):
+            raise BadRequest("ids must be true or false", param="ids")
         here = Cursor(0, 0, _TURNS, ((session.number, moment_of(session.ledger)),))
         cursor = here if text is None else decode_cursor(text, _TURNS)
         if [number for number, _ in cursor.moments] != [session.number]:
             raise BadRequest(_ANOTHER, param="cursor")
-        return await written(request, _turns(session, cursor), JSON)
+        return await written(request, _turns(session, cursor, ids=shown == "true"), JSON)
 
     def _cursor(self, session: Session, query: RowsQuery) -> Cursor:
         """Where to begin: where an earlier page ended, or here and now."""
@@ -127,13 +129,14 @@ def _whole(reading: Reading) -> Iterator[JsonObject]:
     yield from with_footer(rows, lambda: reading.excluded(rollout)) if reading.query.footer else rows
 
 
-def _turns(session: Session, cursor: Cursor) -> Iterator[bytes]:
+def _turns(session: Session, cursor: Cursor, *, ids: bool) -> Iterator[bytes]:
     ((_, moment),) = cursor.moments
     fate = fates(session.ledger, moment)
-    end = cursor.start + PAGE_TURNS
+    end = cursor.start + (PAGE_ROWS if ids else PAGE_TURNS)  # each repeats its context, as rows do
     turns = session.ledger.turns[: moment.turns]
     following = str(replace(cursor, start=end)) if end < len(turns) else None
-    yield from encode_page((told_turn(turn, fate(turn)) for turn in turns[cursor.start : end]), following)
+    told = (told_turn(turn, fate(turn)) | (ids_of(turn) if ids else {}) for turn in turns[cursor.start : end])
+    yield from encode_page(told, following)
 
 
 async def form_of(request: web.Request, query: RowsQuery) -> tuple[str, RowsQuery]:

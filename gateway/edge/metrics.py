@@ -28,7 +28,7 @@ class Metrics:
         self.difference_tokens = self._counter(
             "message_difference_tokens", "Sampled tokens of the answers that were replayed so.", "kind"
         )
-        self.tokens = self._counter("tokens", "Prompt and completion tokens of recorded turns.", "type")
+        self.tokens = self._counter("tokens", "Prompt, completion and overshoot tokens of recorded turns.", "type")
         self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.registry.register(_DroppedLines())
@@ -64,6 +64,7 @@ class Metrics:
         self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
         self.tokens.labels(type="prompt").inc(turn.prompt_length)
         self.tokens.labels(type="completion").inc(len(turn.completion.ids))
+        self.tokens.labels(type="overshoot").inc(turn.completion.overshoot_tokens)
         for flag in turn.flags:
             self.flags.labels(flag=flag).inc()
         for kind, found in turn.differences.items():

@@ -131,10 +131,8 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         read = await deps.rendering(lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
-        nothing = Answer(Message("assistant"))
-        partials = [(choice, ids) for choice in choices if (ids := choice.collector.partial())]
-        aborted = [_sealed(choice, plan, ids, nothing, _why(error, choice, choices, call)) for choice, ids in partials]
-        await _record_aborted(call, session, deps, plan.pending, aborted)
+        ended = [(choice, _why(error, choice, choices, call)) for choice in choices]
+        await _record_aborted(call, session, deps, plan, ended)
         raise
     call.sealed = True
     turns = tuple(
@@ -265,12 +263,20 @@ def _sealed(
 
 
 async def _record_aborted(
-    call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]
+    call: TurnCall, session: Session, deps: Deps, plan: Plan, ended: Sequence[tuple[Choice, EndedBy]]
 ) -> None:
-    """As `_record`; a store that fails does not hide why the call did."""
+    """Record what had been sampled, up to a stop string; whatever goes wrong here does not hide why the call failed."""
+    nothing, stops = Answer(Message("assistant")), call.request.sampling.stop
+    partials = [(choice, ids, ended_by) for choice, ended_by in ended if (ids := choice.collector.partial())]
+
+    def read() -> list[Completion]:
+        return [choice.reading.cut(ids) for choice, ids, _ in partials]
+
     try:
+        cut = await deps.rendering(read) if stops else read()
+        turns = [_sealed(part[0], plan, ids, nothing, part[2]) for part, ids in zip(partials, cut, strict=True)]
         if turns:
-            await _record(call, session, deps, pending, turns)
+            await _record(call, session, deps, plan.pending, turns)
     except Exception:
         about = {"session_id": session.id, "request_id": call.request_id}
         log.exception("an aborted turn could not be kept", **about, **where())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from gateway.core.types import Answer, Delta, Flag, TurnRequest
+from gateway.core.types import Answer, Completion, Delta, Flag, TurnRequest
 from gateway.errors import RendererError
 from gateway.render.draft import guarded, parts
 from gateway.render.plain_parser import PlainParser
@@ -46,7 +46,7 @@ class Reading:
         self._translator = translator
         self._prompt_ids = prompt_ids
         self._request = request
-        self._watch = StopWatch(translator.tokenizer, request.sampling, translator.stop_ids)
+        self._watch = self._watch_anew()
         if _BOUND_TEXT.isdisjoint(request.constraint or ()):
             self._parser, self._compared_ids = translator.parser(prompt_ids, request.tools), _COMPARED_IDS
             if translator.form is not None:
@@ -87,6 +87,16 @@ class Reading:
         if stop is not None and stop.cut:
             self._draft.flags.append("stop_cut")
         return Ending(self._draft.answer, rest, stop.kept if stop else None)
+
+    def cut(self, partial: Completion) -> Completion:
+        """A completion that was broken off, up to a stop string if there is one; whatever was fed before."""
+        watch = self._watch_anew()
+        watch.feed(partial.ids)
+        watch.finish()
+        return partial.head(watch.stop.kept, partial.finish_reason) if watch.stop else partial
+
+    def _watch_anew(self) -> StopWatch:
+        return StopWatch(self._translator.tokenizer, self._request.sampling, self._translator.stop_ids)
 
     def _read(self, shown: Sequence[int]) -> list[Delta]:
         self._shown += shown

@@ -51,6 +51,7 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "reason": turn.reason,
         "prompt_tokens": turn.prompt_length,
         "completion_tokens": len(turn.completion.ids),
+        "overshoot_tokens": turn.completion.overshoot_tokens,
         "finish_reason": turn.completion.finish_reason.value,
         "ended_by": turn.ended_by,
         "engine": turn.origin.engine,
@@ -73,6 +74,16 @@ def sampling_object(sampling: SamplingRecord) -> dict[str, object]:
     """The parameters in effect, by their names in vLLM."""
     lists = {"stop": list(sampling.effective.stop), "stop_token_ids": list(sampling.stop_token_ids)}
     return asdict(sampling.effective) | lists
+
+
+def ids_of(turn: Turn) -> dict[str, object]:
+    """What an engine was given for a turn and what it answered; costs the length of the prompt."""
+    completion = turn.completion
+    return {
+        "prompt_ids": turn.prompt_ids().tolist(),
+        "completion_ids": completion.ids.tolist(),
+        "logprobs": completion.logprobs.tolist(),
+    }
 
 
 def told_turn(turn: Turn, fate: Fate) -> dict[str, object]:

@@ -79,6 +79,7 @@ def test_the_head_of_a_completion_keeps_evidence_and_spans(length, spans):
     assert list(head.logprobs) == [-1.0, -0.5, 0.0][:length]
     assert spans == head.spans
     assert head.finish_reason is FinishReason.ABORT
+    assert (3 - length, 3 - 1) == (head.overshoot_tokens, head.head(1, FinishReason.ABORT).overshoot_tokens)
 
 
 # Alternatives

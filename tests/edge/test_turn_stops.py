@@ -1,10 +1,11 @@
 """Stop strings, end to end: the client sees the text before them, the trainer every id up to them."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.edge.house import HELLO, IM_END, TOOLS, Answer, House, Json, Words, user
+from tests.edge.house import HELLO, IM_END, TOOLS, Answer, House, Json, Words, until, user, waiting
 
 
 async def stopped(house: House, script: list[int], stop: object, **fields: Any) -> Answer:
@@ -30,6 +31,31 @@ async def test_the_text_ends_before_the_stop_and_the_ids_with_it(house: House, w
     assert answer.body["choices"][0]["finish_reason"] == "stop"
     assert await sampled(house) == words.spelt("One. END")
     assert answer.body["usage"]["completion_tokens"] == len(words.spelt("One. END"))
+
+
+async def test_what_was_sampled_beyond_is_counted(house: House, words: Words) -> None:
+    """On the turn and among the metrics: nothing that an engine did goes without a word."""
+    script = words.said("One. END Two.")
+    await stopped(house, script, ["END"])
+
+    (turn,) = await house.turns("s")
+    beyond = len(script) - len(words.spelt("One. END"))
+    assert turn["overshoot_tokens"] == beyond
+    assert await house.metric("gateway_tokens_total", type="overshoot") == beyond
+
+
+async def test_a_client_that_leaves_when_the_stop_is_there_leaves_the_ids_up_to_it(house: House, words: Words) -> None:
+    """What comes after a stop is nobody's answer, whether the engine had time to end there or not."""
+    script = words.said("One. END Two.")
+    house.faults.inject("stall", after=len(script) - 1)
+    async with waiting(house, "s", HELLO, script, stop=["END"]):
+        await until(lambda: house.journal and len(house.journal[0].emitted) == len(script) - 1)
+        await asyncio.sleep(0.05)  # until the last of it has been read
+    await house.idle()
+
+    (turn,) = (await house.call("GET", "/sessions/s/turns?ids=true")).body["data"]
+    assert (turn["status"], turn["completion_ids"]) == ("aborted", words.spelt("One. END"))
+    assert turn["overshoot_tokens"] == len(script) - 1 - len(turn["completion_ids"])
 
 
 async def test_a_stop_within_one_id_keeps_that_id(house: House, words: Words) -> None:

@@ -18,8 +18,8 @@ from urllib.request import Request, urlopen
 import pytest
 from tokenizers import Tokenizer
 
+from tests.recorder import GENERATE, Exchange, Recorder, recording
 from tests.vllm.conversation import MODEL
-from tests.vllm.recorder import GENERATE, Exchange, Recorder, recording
 
 HERE = Path(__file__).parent
 VLLM, WEIGHTS, TOKENIZER = "vllm-0.32.0", "tiny-qwen3-0.32.0", "tokenizer-qwen3-3.7.2"

@@ -24,8 +24,8 @@ from gateway.wire import chat
 from gateway.wire.collector import Collector
 from gateway.wire.generate import encode_request
 from gateway.wire.sse import SSEDecoder
+from tests.recorder import GENERATE
 from tests.vllm.conversation import MODEL
-from tests.vllm.recorder import GENERATE
 from tests.vllm.test_first_light import listing
 
 CALL, CALL_END = 151657, 151658

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 from tokenizers import Tokenizer
 
+from tests.recorder import Exchange
 from tests.vllm.conversation import MODEL, STEPS, converse, scripts
-from tests.vllm.recorder import Exchange
 
 
 def test_every_prompt_extends_the_last_and_the_row_is_what_the_engine_returned(

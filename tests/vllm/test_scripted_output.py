@@ -7,8 +7,8 @@ from urllib.request import Request, urlopen
 import pytest
 from tokenizers import Tokenizer
 
+from tests.recorder import GENERATE, Exchange, Recorder
 from tests.vllm.completions import completion
-from tests.vllm.recorder import GENERATE, Exchange, Recorder
 
 PROMPT = [151644, 872, 198, 13048, 151645, 198, 151644, 77091, 198]
 

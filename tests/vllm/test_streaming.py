@@ -10,10 +10,10 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from tokenizers import Tokenizer
 
+from tests.recorder import Exchange
 from tests.vllm.completions import completion
 from tests.vllm.conftest import Gateway
 from tests.vllm.conversation import MODEL, OPENING, TOOLS
-from tests.vllm.recorder import Exchange
 from tests.vllm.test_first_light import gauge, listing, running, turns_so_far, until
 
 THOUGHT, CONTENT, CALL = "Rain, then.\nIs there a list?", "Let me check — 温度 🌧.", ("weather", {"city": "São Paulo"})

@@ -31,6 +31,8 @@ class Exchange:
     """What the engine said of each returned id; shape ``(C,)``, nats."""
     finish_reason: str | None = None
     """``None`` until the engine gives one."""
+    is_believable: bool = True
+    """Whether each id came with a logprob of its own, and each event could be read."""
     unread: bytes = field(default=b"", repr=False)
     """The beginning of a line whose end has not come yet."""
 
@@ -44,13 +46,27 @@ class Exchange:
         *lines, self.unread = (self.unread + chunk).split(b"\n")
         for line in lines:
             if line.startswith(b"data: {"):
-                self._take(json.loads(line.removeprefix(b"data: ")))
+                try:
+                    self._take(json.loads(line.removeprefix(b"data: ")))
+                except json.JSONDecodeError:
+                    self.is_believable = False
 
     def _take(self, event: dict[str, Any]) -> None:
         for choice in event.get("choices", ()):
-            self.completion += choice["token_ids"] or []
-            self.logprobs += [entry["logprob"] for entry in (choice["logprobs"] or {}).get("content") or ()]
+            ids = choice["token_ids"] or []
+            entries = (choice["logprobs"] or {}).get("content") or []
+            self.completion += ids
+            self.logprobs += [entry["logprob"] for entry in entries if entry]
+            self.is_believable &= len(entries) == len(ids) and all(map(is_evidence, ids, entries))
             self.finish_reason = choice["finish_reason"] or self.finish_reason
+
+
+def is_evidence(token_id: int, entry: dict[str, Any] | None) -> bool:
+    """Whether `entry` says how likely this id was, and no other."""
+    if entry is None or not isinstance(entry["logprob"], float | int):
+        return False
+    named = entry.get("token_id", entry.get("token"))
+    return named in (token_id, f"token_id:{token_id}") and -9999.0 < entry["logprob"] <= 0
 
 
 class Recorder:
@@ -93,12 +109,16 @@ class Recorder:
         target = URL(self._upstream + request.raw_path, encoded=True)
         async with self._client.request(request.method, target, headers=end_to_end(request), data=body) as upstream:
             response = web.StreamResponse(status=upstream.status, headers=end_to_end(upstream))
-            await response.prepare(request)
-            async for chunk in upstream.content.iter_any():
-                if exchange:
-                    exchange.feed(chunk)
-                await response.write(chunk)
-            await response.write_eof()
+            try:
+                await response.prepare(request)
+                async for chunk in upstream.content.iter_any():
+                    if exchange:
+                        exchange.feed(chunk)
+                    await response.write(chunk)
+                await response.write_eof()
+            except (aiohttp.ClientPayloadError, ConnectionError):  # one end has gone, so the other must see it go
+                if request.transport is not None:
+                    request.transport.close()
             return response
 
     def _record(self, request: web.Request, body: bytes) -> Exchange | None:

@@ -1,0 +1,160 @@
+"""What left the engine, held against what a trainer is told: token for token, as multisets."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import pack
+from typing import Literal
+
+from tests.recorder import Exchange
+
+Key = tuple[bytes, int, int, bytes]
+"""One sampled token: a hash of all ids before it, its position, its id, and its logprob as float32."""
+Outcome = Literal["answered", "hung_up", "failed"]
+
+UNREAD_IDS = 24
+"""What can be on its way between an engine and a gateway when a client leaves: a few events."""
+
+
+def keys_of(prompt: Sequence[int], ids: Sequence[int], logprobs: Sequence[float]) -> list[Key]:
+    """The tokens that were sampled after `prompt`."""
+    context = blake2b(array("I", prompt).tobytes(), digest_size=16)
+    keys = []
+    for position, (token_id, logprob) in enumerate(zip(ids, logprobs, strict=True), len(prompt)):
+        keys.append((context.digest(), position, token_id, pack("<f", logprob)))
+        context.update(pack("=I", token_id))
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One call of an engine's, as the proxy saw it."""
+
+    request_id: str
+    """What the gateway calls it."""
+    keys: Sequence[Key]
+    finished: bool
+    believable: bool
+    """Whether all of its evidence was good; otherwise its keys are none."""
+    tokens: int
+
+    @property
+    def call(self) -> str:
+        """What the client calls it; of several choices, each has a number behind."""
+        return self.request_id.partition("-")[0]
+
+
+def seen_of(exchanges: Iterable[Exchange]) -> list[Seen]:
+    """What the proxy saw."""
+    seen = []
+    for exchange in exchanges:
+        ids, logprobs = (exchange.completion, exchange.logprobs) if exchange.is_believable else ([], [])
+        keys, finished = keys_of(exchange.prompt, ids, logprobs), exchange.finish_reason not in (None, "abort")
+        seen.append(Seen(exchange.request_id, keys, finished, exchange.is_believable, len(exchange.completion)))
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One turn, as rows train it, or as it is left out of them."""
+
+    turn_id: str
+    because: str | None
+    """Why it is left out; ``None`` where rows train it."""
+    keys: Sequence[Key]
+    complete: bool
+    overshoot: int
+
+
+@dataclass(slots=True)
+class Balance:
+    """Where every token went."""
+
+    seen: int = 0
+    trained: int = 0
+    excluded: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    overshoot: int = 0
+    """Behind a completed stop string."""
+    unread: int = 0
+    """On their way when a client left, or a connection broke."""
+    most_unread: int = 0
+    """Of one call."""
+    unbelieved: int = 0
+    """Of calls whose evidence failed."""
+    faults: list[str] = field(default_factory=list)
+
+    def note_unread(self, tokens: int) -> None:
+        """Count what of one call was never read."""
+        self.unread += tokens
+        self.most_unread = max(self.most_unread, tokens)
+
+    @property
+    def difference(self) -> int:
+        """Tokens that went nowhere."""
+        return self.seen - self.trained - self.excluded.total() - self.overshoot - self.unread - self.unbelieved
+
+
+def balance_of(seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome]) -> Balance:
+    """Hold both against each other."""
+    balance = Balance(seen=sum(call.tokens for call in seen))
+    for turn in told:
+        if turn.because is None:
+            balance.trained += len(turn.keys)
+        else:
+            balance.excluded[turn.because] += len(turn.keys)
+    balance.faults += _invented(seen, told)
+    rest: dict[Sequence[Key], list[Seen]] = {}
+    for call in seen:
+        rest.setdefault(tuple(call.keys[:1]), []).append(call)
+    for turn in _surest_first(told):
+        alike = rest.get(tuple(turn.keys[:1]), [])
+        number = next((number for number, call in enumerate(alike) if _is_of(turn, call)), None)
+        if number is None:
+            balance.faults.append(f"{turn.turn_id}: no call of the engine's said these {len(turn.keys)} ids")
+            continue
+        unread = len(alike.pop(number).keys) - len(turn.keys) - turn.overshoot
+        balance.overshoot += turn.overshoot
+        balance.note_unread(unread)
+        if unread > UNREAD_IDS:
+            balance.faults.append(f"{turn.turn_id}: it ends {unread} ids before the engine did")
+    for call in (call for alike in rest.values() for call in alike):
+        balance.faults += _untold(call, outcomes.get(call.call), balance)
+    if balance.difference:
+        balance.faults.append(f"{balance.difference} tokens went nowhere")
+    return balance
+
+
+def _invented(seen: Iterable[Seen], told: Iterable[Told]) -> Iterator[str]:
+    """What is told oftener than it was seen."""
+    left = Counter(key for call in seen for key in call.keys)
+    for turn in told:
+        left.subtract(turn.keys)
+        if key := next((key for key in turn.keys if left[key] < 0), None):
+            yield f"{turn.turn_id}: id {key[2]} at position {key[1]} is told oftener than the engine said it"
+
+
+def _surest_first(told: Iterable[Told]) -> list[Told]:
+    """Of partials that may be those of several calls, the longest can be of the fewest."""
+    return sorted(told, key=lambda turn: (not turn.complete, -len(turn.keys)))
+
+
+def _is_of(turn: Told, call: Seen) -> bool:
+    """Whether a turn can be what is told of a call: all of it up to its stop, or what was read before it broke off."""
+    length, rest = len(turn.keys), len(call.keys) - len(turn.keys)
+    is_whole = call.finished and rest == turn.overshoot
+    return (is_whole or (not turn.complete and rest >= turn.overshoot)) and call.keys[:length] == turn.keys
+
+
+def _untold(call: Seen, outcome: Outcome | None, balance: Balance) -> Iterator[str]:
+    """Account for a call of which nothing is told."""
+    if not call.believable:
+        balance.unbelieved += call.tokens
+        if outcome == "answered":
+            yield f"{call.request_id}: it was answered, though its evidence failed"
+        return
+    balance.note_unread(len(call.keys))
+    if len(call.keys) > (UNREAD_IDS if outcome in ("hung_up", "failed") else 0):
+        yield f"{call.request_id}: the engine said {len(call.keys)} ids to a call that was {outcome}; nothing tells of it"

@@ -1,0 +1,83 @@
+"""The account of every sampled token, in its short form; ``make test-conservation`` has five hundred sessions."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from struct import pack, unpack
+
+import pytest
+
+from tests.conservation.balance import UNREAD_IDS, Balance, Told, balance_of
+from tests.conservation.trial import Account, Plan, accounted
+
+
+@pytest.fixture(scope="module")
+def account() -> Account:
+    """What a few sessions did."""
+    return asyncio.run(accounted(Plan(sessions=15, together=15, turns=3)))
+
+
+def held_against(account: Account, told: Sequence[Told]) -> Balance:
+    """The account with something else told."""
+    return balance_of(account.seen, told, account.outcomes)
+
+
+def longest(account: Account, *, complete: bool = True) -> Told:
+    """The turn that sampled most."""
+    return max((turn for turn in account.told if turn.complete == complete), key=lambda turn: len(turn.keys))
+
+
+def test_what_left_the_engine_is_trained_or_left_out_for_a_reason_and_nothing_twice(account: Account) -> None:
+    """And every claim of the rows that say so can be derived again."""
+    balance = account.balance()
+
+    assert [*account.faults, *balance.faults] == []
+    assert account.verdict.mismatch is None
+    assert balance.trained > balance.seen / 2
+    assert balance.overshoot > 0
+    assert account.did["hung_up"] > 3
+
+
+def test_a_turn_that_nobody_tells_of_is_missed(account: Account) -> None:
+    """By the call that it answered."""
+    turn = longest(account)
+    faults = held_against(account, [other for other in account.told if other is not turn]).faults
+
+    assert any("nothing tells of it" in fault and f"{len(turn.keys) + turn.overshoot} ids" in fault for fault in faults)
+
+
+def test_a_partial_that_nobody_tells_of_is_missed(account: Account) -> None:
+    """Though a few ids of a call that was hung up on may have been on their way."""
+    partial = longest(account, complete=False)
+    assert len(partial.keys) > UNREAD_IDS
+
+    assert held_against(account, [turn for turn in account.told if turn is not partial]).faults
+
+
+def test_a_turn_that_is_told_twice_is_named(account: Account) -> None:
+    """Once too often is not what the engine said."""
+    turn = longest(account)
+
+    assert any(turn.turn_id in fault for fault in held_against(account, [*account.told, turn]).faults)
+
+
+def test_the_last_bit_of_a_logprob_is_missed(account: Account) -> None:
+    """And found in its place."""
+    turn = longest(account)
+    context, position, token_id, logprob = turn.keys[5]
+    (bits,) = unpack("<I", logprob)
+    changed = (context, position, token_id, pack("<I", bits ^ 1))
+    other = replace(turn, keys=[*turn.keys[:5], changed, *turn.keys[6:]])
+    told = [other if one is turn else one for one in account.told]
+
+    assert any(
+        turn.turn_id in fault and f"position {position} " in fault for fault in held_against(account, told).faults
+    )
+
+
+def test_a_turn_that_ends_early_is_named(account: Account) -> None:
+    """The last id of an answer is sampled like any other."""
+    turn = longest(account)
+    told = [replace(turn, keys=turn.keys[:-1]) if one is turn else one for one in account.told]
+
+    assert any(turn.turn_id in fault for fault in held_against(account, told).faults)
