@@ -16,6 +16,7 @@ from gateway.edge.engine import Engine
 from gateway.edge.log import configure as configure_log
 from gateway.edge.log import hush
 from gateway.edge.metrics import Metrics
+from gateway.edge.probe import Probes
 from gateway.edge.retries import Retries
 from gateway.edge.score import Scorer
 from gateway.edge.server import Keys, Server
@@ -61,13 +62,14 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     metrics = Metrics()
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
-    backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
+    backends = Backends(engines, metrics, Probes(renderers.small_prompt()))
     deps = Deps(
         renderers,
         backends,
         store or MemoryStore(),
         metrics,
-        stream_interval_tokens=interval_tokens,
+        stream_interval_tokens=settings.stream_interval_tokens,
+        require_exact=settings.logprobs == "require-exact",
         wanted=WantedArrays(settings.side_arrays),
     )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
@@ -97,7 +99,7 @@ def _streams(settings: Settings) -> Streams:
 async def _lifespan(server: Server) -> AsyncIterator[None]:
     """Watch the engines while the application runs; turns have ended before they are closed."""
     backends = server.deps.backends
-    await backends.refresh()
+    await backends.begin()
     watch = asyncio.create_task(backends.watch())
     yield
     watch.cancel()

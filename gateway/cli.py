@@ -169,6 +169,7 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
         tuple[int, int] | None,
         typer.Option(help="layers and experts a token, of which it says which, as with --enable-return-routed-experts"),
     ] = None,
+    logprobs_mode: Annotated[str, typer.Option(help="raw_logprobs or processed_logprobs")] = "raw_logprobs",
     *,
     sampling_mask: Annotated[bool, typer.Option(help="as --return-sampling-mask, since 0.28")] = False,
     scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,

@@ -99,6 +99,9 @@ class Settings(BaseSettings):
     Either way each turn says how it was sampled, and what the agent had asked for instead."""
     client_seed: Literal["keep", "drop"] = "drop"
     """What becomes of seeds that agents send: with equal seeds the members of a group would be the same."""
+    logprobs: Literal["warn", "require-exact"] = "warn"
+    """What becomes of turns whose logprobs would not be those of the distribution that they are sampled from, as
+    vLLM's are by default at any temperature but 1: they are marked (`warn`), or refused (`require-exact`)."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)

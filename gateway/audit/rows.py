@@ -40,9 +40,12 @@ def read_items(path: Path) -> Iterator[JsonObject]:
         ConfigError: the file cannot be read, or holds something else.
     """
     try:
-        yield from _columns(path) if path.suffix in (".parquet", ".arrow") else _json(path)
+        for item in _columns(path) if path.suffix in (".parquet", ".arrow") else _json(path):
+            if not isinstance(item, dict):
+                raise ValueError(f"it holds a {type(item).__name__} where a row is due")  # noqa: TRY004  # of the file
+            yield item
     except (OSError, ValueError) as error:  # among the latter are orjson's and pyarrow's
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
 def count_items(path: Path) -> int | None:
@@ -53,7 +56,7 @@ def count_items(path: Path) -> int | None:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
-def _json(path: Path) -> Iterator[JsonObject]:
+def _json(path: Path) -> Iterator[object]:
     with path.open("rb") as file:
         first = file.readline()
         if (item := _line(first)) is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
+import structlog
 from rich.console import Console
 from rich.progress import BarColumn as Bar
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -13,6 +14,7 @@ from gateway.audit.report import Report
 from gateway.audit.rows import count_items, read_items
 from gateway.audit.scoring import Auditor, Pool
 from gateway.core.types import JsonObject, float32s
+from gateway.edge.log import configure as configure_log
 from gateway.errors import ConfigError
 from gateway.whole_file import whole_file
 from gateway.wire.arrays import encode_array
@@ -33,6 +35,8 @@ def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) ->
         raise ConfigError(f"--out {out}: its name must end in .ndjson, .parquet or .arrow")
     if out is not None and out.suffix in _COLUMNS:
         need_pyarrow()
+    if not structlog.is_configured():
+        configure_log()  # standard output is the report's
     report = Report()
     with Auditor(policy, teacher).running() as auditor:
         auditor.greet()

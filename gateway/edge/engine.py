@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from gateway.core.sampling import LogprobsMode
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire.engine_error import decode_error
+from gateway.wire.probe import Found
 from gateway.wire.sse import DONE, SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
@@ -40,7 +40,7 @@ class Engine:
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
         self.version: tuple[int, int] | None = None
         """Major and minor number of the server's vLLM; ``None`` while it does not say."""
-        self.logprobs_mode: LogprobsMode = "unknown"
+        self.logprobs = Found("unknown", "it was not asked yet")
         """Of what it returns logprobs."""
         self.trouble = ""
         """Why it last did not answer."""

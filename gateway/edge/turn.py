@@ -17,14 +17,14 @@ from typing import TypeVar
 
 import structlog
 
-from gateway.core.budget import Limit
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
-from gateway.core.sampling import SamplingRecord, record
+from gateway.core.sampling import record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.core.versions import Versions
 from gateway.edge.backends import Backends, Rank
+from gateway.edge.leased import Leased
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
@@ -69,6 +69,8 @@ class Deps:
     """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
+    require_exact: bool = False
+    """Whether a turn is refused whose logprobs would not be those of the distribution that is sampled from."""
     wanted: WantedArrays = field(default_factory=WantedArrays)
 
     @property
@@ -106,20 +108,11 @@ class Choice:
     request: TurnRequest
     reading: Reading
     collector: Collector
-    leased: "Leased | None" = None
+    leased: Leased | None = None
     """Where and how it is sampled, once a lease was had."""
     whole: Completion | None = None
     failed: bool = False
     """Whether it was this one for which the call failed, and no other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leased:
-    """What is settled when a choice has its lease."""
-
-    rank: Rank
-    limit: Limit
-    sampling: SamplingRecord
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
@@ -145,8 +138,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         raise
     call.sealed = True
     turns = tuple(
-        _sealed(choice, plan, kept, ending.answer, _end(choice, kept, ending.answer))
-        for choice, (kept, ending) in zip(choices, read, strict=True)
+        _sealed(choice, plan, kept, ending.answer) for choice, (kept, ending) in zip(choices, read, strict=True)
     )
     await _record(call, session, deps, plan.pending, turns)
     if call.feed is not None:
@@ -194,7 +186,8 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            choice.leased = _leased(choice.request, session, plan, rank)
+            leased = _leased(choice.request, session, plan, rank)
+            choice.leased = await leased.proven(deps.backends.probes) if deps.require_exact else leased
             body = _body(choice.request, plan, choice.leased, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
@@ -223,7 +216,7 @@ def _leased(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> L
         stop_token_ids=() if request.sampling.ignore_eos else tuple(plan.translator.stop_ids),
         overridden=request.overridden,
         constrained=plan.structured_outputs is not None,
-        logprobs_mode=rank.engine.logprobs_mode,
+        logprobs_mode=rank.engine.logprobs.mode,
     )
     return Leased(rank, limit, sampling)
 
@@ -251,14 +244,6 @@ def _read(choice: Choice) -> tuple[Completion, Ending]:
     return (whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)), ending
 
 
-def _end(choice: Choice, completion: Completion, answer: Answer) -> EndedBy:
-    """How a complete turn ended."""
-    assert choice.leased is not None  # it has sampled there
-    if completion.finish_reason is FinishReason.LENGTH:
-        return choice.leased.limit.bound
-    return "tool_calls" if answer.message.tool_calls else "stop"
-
-
 def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: TurnCall) -> EndedBy:
     """How a turn ended that was not completed, since its call failed with `error`."""
     if isinstance(error, asyncio.CancelledError):
@@ -266,13 +251,16 @@ def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: 
     return "infra" if choice.failed or not any(other.failed for other in choices) else "cancelled"
 
 
-def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer, ended_by: EndedBy) -> Turn:
+def _sealed(
+    choice: Choice, plan: Plan, completion: Completion, answer: Answer, broken_off: EndedBy | None = None
+) -> Turn:
     assert choice.leased is not None  # it has sampled there
-    rank = choice.leased.rank
+    rank, sampling = choice.leased.rank, choice.leased.sampling
+    ended_by = broken_off or choice.leased.ended_by(completion, answer)
     origin = Origin(rank.engine.url, rank.number, plan.retention, plan.translator.mark)
     if plan.structured_outputs is not None:
         answer = replace(answer, flags=(*answer.flags, "constrained"))
-    seal, sampling = plan.pending.seal, choice.leased.sampling
+    seal = plan.pending.seal
     return seal(choice.turn_id, plan.prompt, completion, answer, origin, sampling=sampling, ended_by=ended_by)
 
 

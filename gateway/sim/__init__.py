@@ -6,7 +6,7 @@ of the release it stands for, and keeps a journal of what it was sent and how fa
 the gateway: the two meet only on the wire.
 """
 
-from gateway.sim.engine import logprob
+from gateway.sim.logprobs import logprob
 from gateway.sim.server import FAULTS, JOURNAL, create_sim
 
 __all__ = ["FAULTS", "JOURNAL", "create_sim", "logprob"]

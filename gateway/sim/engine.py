@@ -1,6 +1,5 @@
 """The simulated engine: what it decides to say to a request."""
 
-import struct
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import orjson
 
 from gateway.sim import rules
 from gateway.sim.grammar import cannot
+from gateway.sim.logprobs import Mode, logprob, logprobs
 from gateway.sim.personality import Json, Personality, ids, section
 from gateway.sim.policy import Policy
 
@@ -64,6 +64,7 @@ class Engine:
     personality: Personality
     eos_id: int
     policy: Policy | None = None
+    logprobs_mode: Mode = "raw_logprobs"
     routed_experts: tuple[int, int] | None = None
     """Layers, and experts that each sends a token to, where it says which."""
     returns_sampling_mask: bool = False
@@ -160,14 +161,18 @@ class Engine:
         # Before 0.22 every alternative was given the id that was sampled, a bug of those releases.
         others = [token_id + n if self.personality.since(0, 22) else token_id for n in range(1, top)]
         at += len(request.prompt)
-        sampled = self._named(token_id, logprob(at, token_id), 1, text=request.text_mode)
-        rest = [
-            self._named(other, logprob(at, token_id) - rank, rank, text=request.text_mode)
-            for rank, other in enumerate(others, start=2)
+        asked = request.params.get("temperature")
+        warm = self.logprobs_mode == "processed_logprobs" and isinstance(asked, int | float)
+        values = logprobs(at, token_id, top, float(cast("float", asked)) if warm else 1.0)
+        listed = [
+            self._named(named, value, rank, text=request.text_mode)
+            for rank, (named, value) in enumerate(zip([token_id, *others], values, strict=True), start=1)
         ]
         if wanted := [other for other in ids(request.params.get("logprob_token_ids")) if other != token_id]:
-            rest = [self._named(other, logprob(at, other), 2, text=request.text_mode) for other in wanted]
-        return {**sampled, "top_logprobs": [sampled, *rest][:top]}
+            names = wanted if self.personality.since(0, 22) else [token_id] * len(wanted)
+            scores = [logprob(at, other) for other in wanted]
+            listed[1:] = [self._named(*pair, 2, text=request.text_mode) for pair in zip(names, scores, strict=True)]
+        return {**listed[0], "top_logprobs": listed[:top]}
 
     def _named(self, token_id: int, value: float, rank: int, *, text: bool) -> Json:
         if text and self.policy:
@@ -176,12 +181,6 @@ class Engine:
         if self.personality.since(0, 32):
             return {"token_id": token_id, "logprob": value, "rank": rank}
         return {"token": f"token_id:{token_id}", "logprob": value, "bytes": None}
-
-
-def logprob(position: int, token_id: int) -> float:
-    """The logprob of `token_id` at `position` of prompt and output: negative, a float32, the same in every run."""
-    rounded: float = struct.unpack("f", struct.pack("f", -(1 + (31 * position + token_id) % 997) / 97))[0]
-    return rounded
 
 
 def _until(tokens: Iterable[int], ends: set[int]) -> list[int]:

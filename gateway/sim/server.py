@@ -1,6 +1,7 @@
 """The sim as an HTTP server: vLLM's routes, a journal of what came in, and faults on demand."""
 
 from os import PathLike
+from typing import get_args
 
 from aiohttp import web
 
@@ -11,6 +12,7 @@ from gateway.sim.faults import Faults
 from gateway.sim.generate import generate
 from gateway.sim.journal import Entry, Journal
 from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, PACE, RANKS
+from gateway.sim.logprobs import Mode
 from gateway.sim.personality import Personality
 from gateway.sim.policy import Policy
 from gateway.sim.ranks import PrefixCache, Rank, Ranks
@@ -41,6 +43,7 @@ def create_sim(
     token_delay_s: float = 0.0,
     scale_out: bool = True,
     api_key: str | None = None,
+    logprobs_mode: Mode = "raw_logprobs",
     journal_size: int = 10_000,
     routed_experts: tuple[int, int] | None = None,
     sampling_mask: bool = False,
@@ -52,8 +55,8 @@ def create_sim(
     Each of its `ranks` runs `max_running` requests at once and caches `cache_blocks` blocks of `block_size` tokens;
     `max_queued` requests on all ranks together are the most it takes before it answers 503.
     A request takes `first_token_delay_s`, `prefill_delay_s` per prompt token not cached, and `token_delay_s` per token.
-    `eos_id` is ``<|im_end|>`` unless given. `scale_out` and `api_key` are vLLM's flags of these names; with
-    `routed_experts`, the layers and the experts that each sends a token to, it says which, as with
+    `eos_id` is ``<|im_end|>`` unless given. `scale_out`, `api_key` and `logprobs_mode` are vLLM's flags of these names;
+    with `routed_experts`, the layers and the experts that each sends a token to, it says which, as with
     --enable-return-routed-experts, and `sampling_mask` is --return-sampling-mask.
 
     Run it with ``handler_cancellation=True`` (aiohttp's `TestServer` already does), or a client that leaves is only
@@ -61,16 +64,21 @@ def create_sim(
 
     Raises:
         FileNotFoundError: there is no ``tokenizer.json`` in the folder.
-        ValueError: `version` is not like 0.32.0, or there are no ranks, no places, no blocks, or nothing in a block.
+        ValueError: `version` is not like 0.32.0, `logprobs_mode` none that the sim has, or there are no ranks, no
+            places, no blocks, or nothing in a block.
     """
     _positive(ranks=ranks, max_running=max_running, block_size=block_size, cache_blocks=cache_blocks)
+    if logprobs_mode not in get_args(Mode):
+        raise ValueError(f"logprobs_mode must be one of {', '.join(get_args(Mode))}, not {logprobs_mode!r}")
     personality = Personality(version, scale_out)
     policy = None if tokenizer is None else Policy(Vocabulary(tokenizer), split_rate)
     if eos_id is None:
         named = policy.vocabulary.id_of(_END) if policy else None
         eos_id = _QWEN3_EOS if named is None else named
     app = web.Application(client_max_size=1 << 26, middlewares=[gatekeeper(personality, api_key)])
-    app[ENGINE] = Engine(model, max_model_len, personality, eos_id, policy, routed_experts, sampling_mask)
+    app[ENGINE] = Engine(
+        model, max_model_len, personality, eos_id, policy, logprobs_mode, routed_experts, sampling_mask
+    )
     app[RANKS] = Ranks(Rank(number, max_running, PrefixCache(block_size, cache_blocks)) for number in range(ranks))
     app[RANKS].max_queued = max_queued
     app[JOURNAL], app[FAULTS], app[CONTROL] = Journal(journal_size), Faults(), Control()

@@ -5,7 +5,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.sim.engine import Engine, Request, Token, logprob
+from gateway.sim.engine import Engine, Request, Token
+from gateway.sim.logprobs import logprob
 from gateway.sim.output import Output
 from gateway.sim.personality import Json
 from gateway.sim.side_arrays import routed_experts, sampling_mask

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from gateway.core.side_arrays import stitched
 from gateway.core.turn import Turn
 from gateway.sim.side_arrays import routed_experts, sampling_mask
-from gateway.wire.arrays import read_npy
+from gateway.wire.arrays import encode_side_array, read_npy
 from tests.edge.house import HELLO, OpenHouse, Words, user
 from tests.edge.keeping import KeepingStore
 
@@ -48,6 +48,8 @@ async def test_parts_of_three_turns_make_up_what_the_engine_says_of_the_whole_ro
     assert experts is not None
     assert (experts.start, experts.dtype, experts.shape, experts.data) == (0, dtype, shape, data)
     assert masks is not None
+    (row,) = await house.rows("s")
+    assert row["side_arrays"] == {BOTH[0]: encode_side_array(experts), BOTH[1]: encode_side_array(masks)}
     assert (masks.start, masks.end) == (one.prompt_length, len(ids))
     assert masks.part(masks.end - 1, masks.end).data == b"".join(
         token_id.to_bytes(4, "little") for token_id in sampling_mask(ids[-1], 4)

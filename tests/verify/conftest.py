@@ -67,7 +67,7 @@ class Script(Words):
 
 @pytest.fixture(scope="session")
 def exports() -> Mapping[str, Export]:
-    """The same session exported by each of `QUERIES`."""
+    """The same session exported by each of `QUERIES`; as ``pulled``, together with two of another rollout; as ``page``, in one."""
     return asyncio.run(_exports())
 
 
@@ -78,11 +78,15 @@ async def _exports() -> dict[str, Export]:
         async with serving(create_app(Settings(**settings))) as server, TestClient(server) as http:
             house = House(http, sim)
             await _live(house, Script(registry.load_tokenizer(MODEL_NAME, MODEL_NAME)))
-            return {name: await _export(house, query) for name, query in QUERIES.items()}
+            made = {
+                name: await _export(house, f"/sessions/r/trajectories?footer=true{q}") for name, q in QUERIES.items()
+            }
+            page = Export(json.dumps((await house.send("GET", "/sessions/r/trajectories")).body).encode())
+            return made | {"pulled": await _export(house, "/trajectories?footer=true&status=all"), "page": page}
 
 
-async def _export(house: House, query: str) -> Export:
-    answer = await house.call("GET", f"/sessions/r/trajectories?footer=true{query}", headers=NDJSON)
+async def _export(house: House, path: str) -> Export:
+    answer = await house.call("GET", path, headers=NDJSON)
     assert answer.status == 200, answer.body
     return Export(answer.body.encode())
 
@@ -95,7 +99,7 @@ async def _live(house: House, words: Script) -> None:
         assert answer.status == 200, answer.body
         return [*messages, answer.message]
 
-    tools = {"tools": TOOLS, "temperature": 1.0}
+    tools: Json = {"tools": TOOLS, "temperature": 1.0}
     await house.send("POST", "/sessions", session_id="r", group_id="g", metadata={"täsk": [1, 2.5, None]})
     house.sim[CONTROL].version = "v1"
     begun = await ask([user("Hello?")], temperature=0.7, top_p=0.9)
@@ -115,3 +119,6 @@ async def _live(house: House, words: Script) -> None:
     await ask([user("In short: it rains."), user("So?")], temperature=0, max_tokens=9)
     await ask([*wet, user("And now?")], **tools)
     await house.send("POST", "/sessions/r/finish", reward=1)
+    for name in ("q", "t"):  # one rollout of two sessions
+        await house.send("POST", "/sessions", session_id=name, rollout_id="q")
+        assert (await house.ask(name, n=2, max_tokens=5)).status == 200

@@ -1,0 +1,70 @@
+"""Of what an engine returns logprobs, found out by how they behave: asked the same at two temperatures.
+
+vLLM's default is `raw_logprobs`: those of the model, at temperature 1, whatever was sampled from. With
+``--logprobs-mode processed_logprobs`` they are those of the distribution that a token was sampled from, so that at
+temperature 2 the gaps between the same tokens are half as wide. No route of it says which.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gateway.core.sampling import LogprobsMode
+from gateway.core.types import Completion, Sampling, TurnRequest
+from gateway.wire.collector import MISSING_LOGPROB
+from gateway.wire.generate import encode_request
+
+TEMPERATURES = (1.0, 2.0)
+ALTERNATIVES = 4
+"""Tokens to ask for beside the sampled one: `Collector` takes it."""
+PROCESSED_FLAG = "--logprobs-mode processed_logprobs"
+
+_SMALLEST_GAP = 1e-3
+"""Nats. Logprobs are float32, so that below it a ratio says little; tiny models in tests have gaps of 5e-3."""
+_TOLERANCE = 0.1
+"""How far from what is expected a ratio may be: kernels do not compute the same to the last bit each time."""
+_ROUNDING = 1e-3
+
+
+class Found(NamedTuple):
+    """What a probe has found out."""
+
+    mode: LogprobsMode
+    reason: str = ""
+    """Why it is unknown; empty when it is not."""
+
+
+def encode_probe(ids: Sequence[int], temperature: float) -> bytes:
+    """The body of one call of a probe."""
+    request = TurnRequest((), sampling=Sampling(temperature=temperature), top_logprobs=ALTERNATIVES)
+    return encode_request(ids, request, max_tokens=1, stop_ids=())
+
+
+def mode_of(cold: Completion, warm: Completion) -> Found:
+    """What two answers to the same prompt say, at the two temperatures."""
+    first, second = _named(cold), _named(warm)
+    if any(sum(map(math.exp, named.values())) > 1 + _ROUNDING for named in (first, second)):
+        return Found("unknown", "what it calls logprobs are none: together they are more than certain")
+    both = sorted(first.keys() & second.keys(), key=first.__getitem__)
+    if len(both) < 2:
+        return Found("unknown", "it did not name the same tokens twice")
+    top = both[-1]
+    gaps = [(first[top] - first[token], second[top] - second[token]) for token in both[:-1]]
+    widest = gaps[0][0]
+    if widest < _SMALLEST_GAP:
+        return Found("unknown", "the likeliest tokens are all as likely")
+    ratios = [after / before for before, after in gaps if before > widest / 2]
+    for mode, expected in _EXPECTED:
+        if all(abs(ratio - expected) <= _TOLERANCE for ratio in ratios):
+            return Found(mode)
+    return Found("unknown", f"at twice the temperature gaps between logprobs were {ratios[0]:.2f} times as wide")
+
+
+_EXPECTED: Sequence[tuple[LogprobsMode, float]] = (("processed", TEMPERATURES[0] / TEMPERATURES[1]), ("raw", 1.0))
+
+
+def _named(answer: Completion) -> dict[int, float]:
+    """The tokens that an answer names for its first id, and what it says of them."""
+    assert answer.alternatives is not None  # they were asked for, or there was no answer
+    named = answer.alternatives.most_likely(0, answer.alternatives.width)
+    return {token_id: value for token_id, value in named if value > MISSING_LOGPROB}

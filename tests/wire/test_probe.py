@@ -1,0 +1,76 @@
+"""What two answers at two temperatures say of an engine's logprobs."""
+
+import math
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.wire.probe import encode_probe, mode_of
+
+
+def answer(named: dict[int, float]) -> Completion:
+    """A completion of one id, with what is named beside it."""
+    ids, values = token_ids(list(named)), float32s(list(named.values()))
+    likely = Alternatives(len(ids), ids, values)
+    return Completion(ids[:1], values[:1], FinishReason.LENGTH, (VersionSpan("unknown", 0, 1),), likely)
+
+
+def softmax(logits: list[float], temperature: float) -> list[float]:
+    """Logprobs of all tokens."""
+    scaled = [logit / temperature for logit in logits]
+    total = math.log(sum(map(math.exp, scaled)))
+    return [value - total for value in scaled]
+
+
+def top(values: list[float], sampled: int) -> dict[int, float]:
+    """The sampled token, and the likeliest four beside it."""
+    order = sorted(range(len(values)), key=lambda token: -values[token])
+    chosen = [sampled, *(token for token in order if token != sampled)][:5]
+    return {token: min(0.0, values[token]) for token in chosen}
+
+
+@given(st.lists(st.floats(-8, 8), min_size=7, max_size=30), st.data())
+def test_both_modes_are_told_from_whatever_was_sampled(logits, data):
+    """For any model whose likeliest tokens are not all alike."""
+    values = sorted(logits, reverse=True)
+    if values[0] - values[3] < 0.01:
+        return
+    tokens = st.integers(0, len(logits) - 1)
+    cold, warm = data.draw(tokens), data.draw(tokens)
+    first, raw, processed = softmax(logits, 1), softmax(logits, 1), softmax(logits, 2)
+
+    assert mode_of(answer(top(first, cold)), answer(top(raw, warm))) == ("raw", "")
+    assert mode_of(answer(top(first, cold)), answer(top(processed, warm))) == ("processed", "")
+
+
+FIRST = {5: -1.0, 6: -2.0, 7: -3.0}
+
+
+@pytest.mark.parametrize(
+    ("cold", "warm", "why"),
+    [
+        (FIRST, {5: -0.5, 6: -0.6, 7: -0.7}, "none"),
+        ({5: -0.1, 6: -0.2}, FIRST, "none"),
+        (FIRST, {5: -1.0, 8: -2.0}, "same tokens"),
+        (FIRST, {5: -1.0, 6: -9999.0, 7: -9999.0}, "same tokens"),
+        ({5: -2.0, 6: -2.0005, 7: -2.0009}, {5: -2.0, 6: -2.0005, 7: -2.0009}, "as likely"),
+        (FIRST, {5: -1.0, 6: -1.7, 7: -2.5}, "0.75 times"),
+        (FIRST, {5: -1.0, 6: -2.0, 7: -5.0}, "2.00 times"),
+        ({5: -1.0, 6: -2.8, 7: -3.0}, {5: -1.0, 6: -1.9, 7: -3.0}, "1.00 times"),
+    ],
+)
+def test_what_behaves_like_neither_is_unknown(cold, warm, why):
+    """And the reason is told: no logprobs at all, nothing to compare, gaps that say nothing or something else."""
+    found = mode_of(answer(cold), answer(warm))
+    assert found.mode == "unknown"
+    assert why in found.reason
+
+
+def test_a_probe_is_the_smallest_call_that_tells():
+    """One token, with four beside it; the prompt and its temperature as given."""
+    body = orjson.loads(encode_probe([1, 2], 2.0))
+    asked = body["sampling_params"]
+    assert (body["token_ids"], asked["temperature"], asked["max_tokens"], asked["logprobs"]) == ([1, 2], 2.0, 1, 5)
