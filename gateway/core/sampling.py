@@ -84,10 +84,11 @@ class SamplingRecord:
         What logits processors do with `extra_args` is in processed logprobs, and nobody can say what it was; raw ones
         are taken before.
         """
-        if self.logprobs_mode == "processed":
-            return self.distribution not in ("greedy", "unknown")
+        if self.distribution == "greedy" or (self.distribution == "unknown" and self.logprobs_mode != "raw"):
+            return False
         used = self.effective
-        return used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
+        plain = used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
+        return plain or self.logprobs_mode == "processed"
 
 
 def record(

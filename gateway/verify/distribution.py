@@ -38,9 +38,10 @@ def _derived(sampling: Json, mode: str, *, constrained: bool) -> tuple[str, bool
         "exact": True,
     }
     distribution = next(name for name, applies in applying.items() if applies)
-    if mode == "processed":
-        return distribution, distribution not in ("greedy", "unknown")
-    return distribution, temperature == 1 and not penalised and not truncated
+    if distribution == "unknown" and mode != "raw":
+        return distribution, False
+    plain = temperature == 1 and not penalised and not truncated
+    return distribution, plain or (mode == "processed" and not greedy)
 
 
 def _penalised(sampling: Json) -> bool:

@@ -42,8 +42,6 @@ class _Kept:
 class _Known:
     """What is kept of a turn."""
 
-    row: int
-    """The number of the first row of the file that holds it."""
     session_id: str
     hashes: tuple[str, ...]
     side_arrays: dict[str, str]
@@ -53,7 +51,7 @@ class _Known:
     fate: str
     """``trained``, or the reason why no row trains it."""
     first: _Kept
-    """The row of lowest index that holds it."""
+    """The first row that holds it, in the file and by its index, since both go up within a session."""
     first_index: int
     trained_at: int | None = None
     """The position of the first id that a row trains, where one does."""
@@ -155,7 +153,9 @@ class Rollouts:
     def _check_told(self, told: Json, known: _Known, at: str) -> None:
         turn_id = told["turn_id"]
         if known.fate in ("trained", "earlier_row"):
-            raise Mismatch(at, "only turns that no row trains", f"one that row {known.row} holds", turn_id=turn_id)
+            raise Mismatch(
+                at, "only turns that no row trains", f"one that row {known.first.number} holds", turn_id=turn_id
+            )
         for name, due in (("session_id", known.session_id), ("reason", known.fate), ("tokens", known.tokens)):
             expect(f"{at}.{name}", due, told[name], turn_id=turn_id)
 
@@ -207,7 +207,7 @@ class Rollouts:
             links = certified["base_id"], turn.said["parent_id"]
             tokens = turn.end - turn.start
             session_id = row.said["session_id"]
-            known = _Known(kept.number, session_id, hashes, sides, *links, tokens, fate, kept, index)
+            known = _Known(session_id, hashes, sides, *links, tokens, fate, kept, index)
             self._turns[turn.id] = known
             rollout.turns.append(turn.id)
         else:
@@ -215,8 +215,6 @@ class Rollouts:
             _check_same(known, turn, hashes, sides)
             _check_fate(known, turn, fate, rollout.shared)
             known.side_arrays |= sides
-            if index < known.first_index:
-                known.first, known.first_index = kept, index
         if fate == "trained":
             _train(rollout, row, turn, known)
 
@@ -254,11 +252,11 @@ def _check_same(known: _Known, turn: Turn, hashes: tuple[str, ...], sides: dict[
     names = (*(f"certificate.turns[{turn.index}].{name}" for name in _ARRAYS), f"turns[{turn.index}]")
     for name, due, found in zip(names, known.hashes, hashes, strict=True):
         if due != found:
-            wanted = f"what row {known.row} says of the same turn, with the hash {due}"
+            wanted = f"what row {known.first.number} says of the same turn, with the hash {due}"
             raise Mismatch(name, wanted, found, turn_id=turn.id)
     for name, found in sides.items():
         if (due := known.side_arrays.get(name, found)) != found:
-            wanted = f"what row {known.row} says of the same turn, with the hash {due}"
+            wanted = f"what row {known.first.number} says of the same turn, with the hash {due}"
             raise Mismatch(f"certificate.turns[{turn.index}].side_arrays.{name}", wanted, found, turn_id=turn.id)
 
 
@@ -266,10 +264,10 @@ def _check_fate(known: _Known, turn: Turn, fate: str, shared: str) -> None:
     """Who trains a turn that more than one row holds."""
     if shared == "once" and known.fate in ("trained", "earlier_row"):
         if fate != "earlier_row":
-            wanted = f"an untrained turn with earlier_row, since row {known.row} trains it"
+            wanted = f"an untrained turn with earlier_row, since row {known.first.number} trains it"
             raise turn.mismatch("trained" if fate == "trained" else "masked_because", wanted)
     elif fate != known.fate:
-        wanted = f"{known.fate}, as in row {known.row}"
+        wanted = f"{known.fate}, as in row {known.first.number}"
         raise turn.mismatch("trained" if "trained" in (fate, known.fate) else "masked_because", wanted)
 
 
@@ -282,7 +280,7 @@ def _train(rollout: _Rollout, row: Row, turn: Turn, known: _Known) -> None:
     if row.weights is not None:
         parts = parts_of(row.weights[position])
         if known.parts not in (0, parts):
-            wanted = f"the float32 of 1/{known.parts}, as in row {known.row}"
+            wanted = f"the float32 of 1/{known.parts}, as in row {known.first.number}"
             raise Mismatch(f"loss_weights[{position}]", wanted, row.weights[position], turn_id=turn.id)
         ids = 0 if known.parts else ids
         known.parts = parts

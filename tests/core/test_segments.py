@@ -76,6 +76,8 @@ def test_a_turn_that_is_not_to_be_trained_is_context_in_a_row_that_trains_others
     found = segments(forked(labels=UNTRAINED), Selection(dropped="exclude"))
     assert trained(found) == {"t1": ["t0"], "t2": ["t2"]}
     assert left_out(found) == {"t1": "train_false"}
+    t0, _, t2 = (len(turn.completion.ids) for turn in found.share.ledger.turns)
+    assert found.trainable_tokens() == t0 + t2
 
 
 def test_a_row_whose_turns_others_train_is_there_only_where_each_row_trains_them():

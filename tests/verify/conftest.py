@@ -67,7 +67,7 @@ class Script(Words):
 
 @pytest.fixture(scope="session")
 def exports() -> Mapping[str, Export]:
-    """The same session exported by each of `QUERIES`; and as ``pulled``, together with two of another rollout."""
+    """The same session exported by each of `QUERIES`; as ``pulled``, together with two of another rollout; as ``page``, in one."""
     return asyncio.run(_exports())
 
 
@@ -81,7 +81,8 @@ async def _exports() -> dict[str, Export]:
             made = {
                 name: await _export(house, f"/sessions/r/trajectories?footer=true{q}") for name, q in QUERIES.items()
             }
-            return made | {"pulled": await _export(house, "/trajectories?footer=true&status=all")}
+            page = Export(json.dumps((await house.send("GET", "/sessions/r/trajectories")).body).encode())
+            return made | {"pulled": await _export(house, "/trajectories?footer=true&status=all"), "page": page}
 
 
 async def _export(house: House, path: str) -> Export:
@@ -98,7 +99,7 @@ async def _live(house: House, words: Script) -> None:
         assert answer.status == 200, answer.body
         return [*messages, answer.message]
 
-    tools = {"tools": TOOLS, "temperature": 1.0}
+    tools: Json = {"tools": TOOLS, "temperature": 1.0}
     await house.send("POST", "/sessions", session_id="r", group_id="g", metadata={"täsk": [1, 2.5, None]})
     house.sim[CONTROL].version = "v1"
     begun = await ask([user("Hello?")], temperature=0.7, top_p=0.9)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.verify.arrays import read_array, read_side_array
@@ -13,6 +13,7 @@ from tests.verify.writer import form, packed, part_sha
 IDS = st.lists(st.integers(0, 2**32 - 1), max_size=9)
 
 
+@settings(max_examples=50)
 @given(IDS)
 def test_both_forms_are_the_same_numbers(ids):
     """Lists, and bytes in base64."""
@@ -22,6 +23,7 @@ def test_both_forms_are_the_same_numbers(ids):
     assert listed == read_array(form("<u4", [len(ids)], packed("token_ids", ids)), "token_ids", "<u4")
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 255), max_size=3), min_size=1, max_size=6), st.data())
 def test_a_part_is_hashed_as_if_it_stood_alone(items, data):
     """Lists of any length, from any position."""

@@ -152,6 +152,24 @@ def test_side_arrays_of_a_turn_are_the_same_in_both_rows(tmp_path):
     assert looked(tmp_path, lines(rows, footer_of(rows))).mismatch is None
 
 
+@pytest.mark.parametrize("shared", ["once", "duplicate"])
+def test_why_no_row_trains_a_turn_is_the_same_in_all_of_its_rows(tmp_path, shared):
+    """One cannot train what another leaves out."""
+    rows = rows_of(versions("v0", "v1", "v1"), "bc", masked={"a": "undelivered"}, shared=shared)
+    for row in rows:
+        row["turns"][0]["delivered"] = False
+    excluded = [{"session_id": "s", "turn_id": "a", "reason": "undelivered", "tokens": 3}]
+    rows = [certified(row) for row in rows]
+    assert looked(tmp_path, lines(rows, footer_of(rows, excluded))).mismatch is None
+
+    rows[1]["turns"][0] |= {"trained": True, "masked_because": None}
+    rows[1]["loss_mask"][4:7] = [1, 1, 1]
+    found = looked(tmp_path, lines([certified(row) for row in rows])).mismatch
+    assert found is not None
+    assert (2, "turns[0].trained") == (found.row, found.at)
+    assert "as in row 1" in str(found)
+
+
 def versions(*names: str) -> Turns:
     """Two turns that share one, sampled by these versions."""
     turns = Turns()

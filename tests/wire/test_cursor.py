@@ -47,7 +47,9 @@ def test_a_cursor_that_is_none_of_ours_is_refused(text):
 
 def test_a_cursor_of_another_query_is_refused():
     """Its page would belong to other rows than the pages before."""
-    with pytest.raises(BadRequest, match="another query: repeat the parameters of the first page") as caught:
+    with pytest.raises(
+        BadRequest, match="another query: repeat the path and the parameters of the first page"
+    ) as caught:
         decode_cursor(str(CURSOR), "89abcdef")
     assert caught.value.param == "cursor"
 
