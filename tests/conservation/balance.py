@@ -91,14 +91,21 @@ class Balance:
         self.unread += tokens
         self.most_unread = max(self.most_unread, tokens)
 
+    def __str__(self) -> str:
+        out = " ".join(f"{why}={tokens}" for why, tokens in sorted(self.excluded.items()))
+        lost = f"unread={self.unread} most_unread={self.most_unread} unbelieved={self.unbelieved}"
+        return f"seen={self.seen} trained={self.trained} {out} overshoot={self.overshoot} {lost}"
+
     @property
     def difference(self) -> int:
         """Tokens that went nowhere."""
         return self.seen - self.trained - self.excluded.total() - self.overshoot - self.unread - self.unbelieved
 
 
-def balance_of(seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome]) -> Balance:
-    """Hold both against each other."""
+def balance_of(
+    seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome], *, may_be_unread: int = UNREAD_IDS
+) -> Balance:
+    """Hold both against each other; `may_be_unread` is how many ids of one call."""
     balance = Balance(seen=sum(call.tokens for call in seen))
     for turn in told:
         if turn.because is None:
@@ -118,10 +125,10 @@ def balance_of(seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str
         unread = len(alike.pop(number).keys) - len(turn.keys) - turn.overshoot
         balance.overshoot += turn.overshoot
         balance.note_unread(unread)
-        if unread > UNREAD_IDS:
+        if unread > may_be_unread:
             balance.faults.append(f"{turn.turn_id}: it ends {unread} ids before the engine did")
     for call in (call for alike in rest.values() for call in alike):
-        balance.faults += _untold(call, outcomes.get(call.call), balance)
+        balance.faults += _untold(call, outcomes.get(call.call), balance, may_be_unread)
     if balance.difference:
         balance.faults.append(f"{balance.difference} tokens went nowhere")
     return balance
@@ -148,7 +155,7 @@ def _is_of(turn: Told, call: Seen) -> bool:
     return (is_whole or (not turn.complete and rest >= turn.overshoot)) and call.keys[:length] == turn.keys
 
 
-def _untold(call: Seen, outcome: Outcome | None, balance: Balance) -> Iterator[str]:
+def _untold(call: Seen, outcome: Outcome | None, balance: Balance, may_be_unread: int) -> Iterator[str]:
     """Account for a call of which nothing is told."""
     if not call.believable:
         balance.unbelieved += call.tokens
@@ -156,5 +163,5 @@ def _untold(call: Seen, outcome: Outcome | None, balance: Balance) -> Iterator[s
             yield f"{call.request_id}: it was answered, though its evidence failed"
         return
     balance.note_unread(len(call.keys))
-    if len(call.keys) > (UNREAD_IDS if outcome in ("hung_up", "failed") else 0):
+    if len(call.keys) > (may_be_unread if outcome in ("hung_up", "failed") else 0):
         yield f"{call.request_id}: the engine said {len(call.keys)} ids to a call that was {outcome}; nothing tells of it"
