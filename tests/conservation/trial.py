@@ -102,7 +102,9 @@ async def accounted(plan: Plan) -> Account:
                     group.create_task(_session(crowd, room, plan, number))
             house.faults.clear()
             await house.idle()
-            seen = seen_of(recorder.exchanges)
+            # The gateway itself asks engines what their logprobs are of.
+            asked = [exchange for exchange in recorder.exchanges if not exchange.request_id.startswith("probe-")]
+            seen = seen_of(asked)
             without, faults = await told_by(house)
             told, more = await told_by(house, "&include=aborted", in_lines=True)
             verdict, took_s = await _verdict(house), time.process_time() - started_s
