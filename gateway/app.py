@@ -16,9 +16,12 @@ from gateway.edge.engine import Engine
 from gateway.edge.log import configure as configure_log
 from gateway.edge.log import hush
 from gateway.edge.metrics import Metrics
+from gateway.edge.probe import Probes
 from gateway.edge.retries import Retries
+from gateway.edge.score import Scorer
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
+from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.stream import Streams
 from gateway.edge.tasks import WaitedTasks
@@ -59,8 +62,16 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     metrics = Metrics()
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
-    backends, interval_tokens = Backends(engines, metrics), settings.stream_interval_tokens
-    deps = Deps(renderers, backends, store or MemoryStore(), metrics, stream_interval_tokens=interval_tokens)
+    backends = Backends(engines, metrics, Probes(renderers.small_prompt()))
+    deps = Deps(
+        renderers,
+        backends,
+        store or MemoryStore(),
+        metrics,
+        stream_interval_tokens=settings.stream_interval_tokens,
+        require_exact=settings.logprobs == "require-exact",
+        wanted=WantedArrays(settings.side_arrays),
+    )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
     defaults = Terms(budget=budget, rule=settings.sampling, client_seed=settings.client_seed)
     sessions = Sessions(policy=settings.matching, defaults=defaults, tombstone_ttl_s=settings.tombstone_ttl_s)
@@ -71,7 +82,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     streams = _streams(settings)
     metrics.watch(streams.buffered_bytes)
     calls = Calls(deps, sessions, tasks, retries, streams=streams, noise=noise, tag_headers=settings.tag_header)
-    server = Server(deps, keys, sessions, calls)
+    server = Server(deps, keys, sessions, calls, Scorer(backends, settings.score_tokens_in_flight))
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.on_response_prepare.append(server.sign)
     app.add_routes(server.routes())
@@ -88,7 +99,7 @@ def _streams(settings: Settings) -> Streams:
 async def _lifespan(server: Server) -> AsyncIterator[None]:
     """Watch the engines while the application runs; turns have ended before they are closed."""
     backends = server.deps.backends
-    await backends.refresh()
+    await backends.begin()
     watch = asyncio.create_task(backends.watch())
     yield
     watch.cancel()

@@ -16,6 +16,7 @@ import uvloop
 from pydantic_core import PydanticUndefined
 
 from gateway import __version__
+from gateway.audit.command import audit
 from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.export.command import export
@@ -111,8 +112,9 @@ serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  #
 check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
-cli.command()(mask)
 cli.command()(verify)
+cli.command()(mask)
+cli.command()(audit)
 
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
@@ -163,8 +165,13 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     token_delay_s: Annotated[float, typer.Option(help="seconds per token of output")] = 0.0,
     split_rate: Annotated[float, typer.Option(help="share of tokens split as no tokenizer would")] = 0.1,
     api_key: Annotated[str | None, typer.Option(help="key to ask for (default: none)")] = None,
+    routed_experts: Annotated[
+        tuple[int, int] | None,
+        typer.Option(help="layers and experts a token, of which it says which, as with --enable-return-routed-experts"),
+    ] = None,
     logprobs_mode: Annotated[str, typer.Option(help="raw_logprobs or processed_logprobs")] = "raw_logprobs",
     *,
+    sampling_mask: Annotated[bool, typer.Option(help="as --return-sampling-mask, since 0.28")] = False,
     scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,
 ) -> None:
     """Serve a simulated vLLM until stopped; prints one JSON line when ready."""

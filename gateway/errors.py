@@ -48,6 +48,12 @@ class MultimodalUnsupported(BadRequest):
     code = "multimodal_unsupported"
 
 
+class LogprobsNotExact(BadRequest):
+    """The logprobs would not be those of the distribution that is sampled from, and were asked to be."""
+
+    code = "logprobs_not_exact"
+
+
 class ContextLengthExceeded(ClientError):
     """The prompt leaves no room for an answer; harnesses compact their history on this code."""
 

@@ -8,9 +8,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gateway.core.side_arrays import SideArrayName
 from gateway.errors import ConfigError
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS
 from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
+from gateway.wire.score import TOKENS_IN_FLIGHT
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
 
@@ -89,11 +91,17 @@ class Settings(BaseSettings):
     tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
     """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
     carry keys are refused."""
+    side_arrays: Annotated[tuple[SideArrayName, ...], NoDecode] = ()
+    """What is kept of each turn beside ids and logprobs, where the engine says it: `routed_experts` (vLLM's
+    --enable-return-routed-experts) and `sampling_mask` (its --return-sampling-mask); a list like `noise_prefix`."""
     sampling: Literal["agent", "locked"] = "agent"
     """Whose sampling parameters count: the `agent`'s, or nobody's (`locked`: temperature 1 and nothing truncated).
     Either way each turn says how it was sampled, and what the agent had asked for instead."""
     client_seed: Literal["keep", "drop"] = "drop"
     """What becomes of seeds that agents send: with equal seeds the members of a group would be the same."""
+    logprobs: Literal["warn", "require-exact"] = "warn"
+    """What becomes of turns whose logprobs would not be those of the distribution that they are sampled from, as
+    vLLM's are by default at any temperature but 1: they are marked (`warn`), or refused (`require-exact`)."""
     max_context_tokens: int | None = Field(default=None, ge=1)
     """Prompt and completion tokens of one answer in a session; the model's own context where not given."""
     max_completion_tokens: int | None = Field(default=None, ge=1)
@@ -102,6 +110,8 @@ class Settings(BaseSettings):
     """Turns of one session; no bound where not given."""
     tombstone_ttl_s: float = Field(default=86_400.0, ge=0)
     """How long the id of a deleted session is refused."""
+    score_tokens_in_flight: int = Field(default=TOKENS_IN_FLIGHT, ge=1)
+    """How many tokens of rows are scored at once, over all engines; further rows wait."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
     disconnect_grace_s: float = Field(default=0.0, ge=0, le=86_400)
@@ -127,7 +137,7 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
-    @field_validator("noise_prefix", "noise_key", "tag_header", mode="before")
+    @field_validator("noise_prefix", "noise_key", "tag_header", "side_arrays", mode="before")
     @classmethod
     def _split_at_commas(cls, value: object) -> object:
         given = [item.strip() for item in value.split(",")] if isinstance(value, str) else value

@@ -79,9 +79,13 @@ class SamplingRecord:
 
     @property
     def logprobs_exact(self) -> bool:
-        """Whether the logprobs are those of the distribution that the parameters in effect describe."""
+        """Whether the logprobs are what the parameters in effect make of the model's logits.
+
+        What logits processors do with `extra_args` is in processed logprobs, and nobody can say what it was; raw ones
+        are taken before.
+        """
         if self.logprobs_mode == "processed":
-            return self.distribution != "greedy"
+            return self.distribution not in ("greedy", "unknown")
         used = self.effective
         return used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
 

@@ -1,6 +1,5 @@
 """The words that every room shares: messages, requests, completions."""
 
-import math
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,6 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from gateway.core import side_arrays
+from gateway.core.alternatives import Alternatives, check_logprobs
 from gateway.core.side_arrays import SideArray
 from gateway.errors import LedgerError
 
@@ -202,38 +202,6 @@ UNKNOWN_VERSION = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Alternatives:
-    """The ids that an engine names beside each sampled one, `width` of them for every completion id.
-
-    Raises:
-        LedgerError: `width` is below one; ids and logprobs differ in number; or a logprob is not a
-            finite number at or below zero.
-    """
-
-    width: int
-    ids: "array[int]"
-    """The rows of all completion ids one after the other, each in the engine's order; shape ``(C, width)``."""
-    logprobs: "array[float]"
-    """Natural-log probability of each of `ids`, nats; -9999.0 where nothing could have sampled it."""
-
-    def __post_init__(self) -> None:
-        if self.width < 1:
-            raise LedgerError(f"alternatives in rows of {self.width} say nothing")
-        _check_logprobs(self.ids, self.logprobs)
-
-    def most_likely(self, position: int, count: int) -> list[tuple[int, float]]:
-        """Up to `count` ids with their logprobs at completion id `position`, the most likely first."""
-        row = slice(position * self.width, (position + 1) * self.width)
-        pairs = zip(self.ids[row], self.logprobs[row], strict=True)
-        return sorted(pairs, key=lambda pair: -pair[1])[:count]
-
-    def part(self, start: int, end: int) -> "Alternatives":
-        """Those of the completion ids ``[start, end)``."""
-        rows = slice(start * self.width, end * self.width)
-        return Alternatives(self.width, self.ids[rows], self.logprobs[rows])
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """Sampled ids, and what an engine said of each; of one that still samples, it grows."""
 
@@ -245,13 +213,6 @@ class Evidence:
         """The ids ``[start, end)`` with what was said of them."""
         alternatives = self.alternatives.part(start, end) if self.alternatives else None
         return Evidence(self.ids[start:end], self.logprobs[start:end], alternatives)
-
-
-def _check_logprobs(ids: "array[int]", logprobs: "array[float]") -> None:
-    if len(ids) != len(logprobs):
-        raise LedgerError(f"{len(ids)} ids but {len(logprobs)} logprobs")
-    if not all(math.isfinite(value) and value <= 0 for value in logprobs):
-        raise LedgerError("a logprob must be a finite number at or below zero")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +243,7 @@ class Completion:
     def __post_init__(self) -> None:
         if not self.ids:
             raise LedgerError("a completion without a sampled id proves nothing")
-        _check_logprobs(self.ids, self.logprobs)
+        check_logprobs(self.ids, self.logprobs)
         likely = self.alternatives
         if likely and len(likely.ids) != len(self.ids) * likely.width:
             raise LedgerError(f"{len(likely.ids)} alternatives are no {likely.width} for each of {len(self.ids)} ids")

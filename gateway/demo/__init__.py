@@ -58,7 +58,7 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
     tokenizer: Any = load_tokenizer(model, model_name or model)
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
-    sim = None if engine else create_sim(ranks=RANKS, tokenizer=FOLDER)
+    sim = None if engine else create_sim(ranks=RANKS, tokenizer=FOLDER, logprobs_mode="processed_logprobs")
     async with _served(sim) if sim else nullcontext(engine) as engine_url:
         plain = {
             "renderer": "auto",

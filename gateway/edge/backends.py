@@ -9,9 +9,12 @@ from functools import partial
 from gateway.core.pool import pick
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
+from gateway.edge.probe import Probes
 from gateway.errors import EngineUnavailable
 
 _WATCH_INTERVAL_S = 2.0
+_FIRST_PROBE_S = 1.0
+"""How long the start may be held up to find out of what the engines return logprobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,8 @@ class Rank:
 class Backends:
     """The engines and their ranks, and how many turns each rank has in flight."""
 
-    def __init__(self, engines: Sequence[Engine], metrics: Metrics) -> None:
+    def __init__(self, engines: Sequence[Engine], metrics: Metrics, probes: Probes | None = None) -> None:
+        self.probes = probes or Probes([0])
         self._engines = engines
         ranks = [Rank(engine, number) for engine in engines for number in range(engine.ranks)]
         self._ranks = {rank.name: rank for rank in ranks}
@@ -45,13 +49,27 @@ class Backends:
 
     async def refresh(self) -> None:
         """Ask every engine that does not answer so far; one that still does not is left for the next time."""
-        await asyncio.gather(*(engine.refresh() for engine in self._engines if engine.max_model_len is None))
+        await asyncio.gather(*(self._ask(engine) for engine in self._engines if engine.max_model_len is None))
+
+    async def _ask(self, engine: Engine) -> None:
+        await engine.refresh()
+        if engine.max_model_len is not None:
+            self.probes.renew(engine)
+
+    async def begin(self) -> None:
+        """Ask every engine, and those that answer of what they return logprobs."""
+        await self.refresh()
+        due = [engine for engine in self._engines if self.probes.is_due(engine)]
+        await asyncio.gather(*(self.probes.ask(engine, within_s=_FIRST_PROBE_S) for engine in due))
 
     async def watch(self) -> None:
-        """Keep asking the engines that do not answer, until cancelled."""
-        while True:
-            await asyncio.sleep(_WATCH_INTERVAL_S)
-            await self.refresh()
+        """Keep asking the engines that do not answer, and probing those that do, until cancelled."""
+        async with asyncio.TaskGroup() as probing:
+            while True:
+                await asyncio.sleep(_WATCH_INTERVAL_S)
+                await self.refresh()
+                for engine in filter(self.probes.is_due, self._engines):
+                    probing.create_task(self.probes.ask(engine))
 
     def known(self) -> dict[str, int]:
         """The ranks of the engines that answer, and the context that each offers, in tokens."""

@@ -1,7 +1,7 @@
 """What stands between this machine and a first turn: findings, each with its remedy.
 
 Every question is asked the way that the gateway will ask it: the same tokenizer, the same bridge, the same
-streamed call. Nothing is recorded, and an engine samples one token for each of two calls.
+streamed call. Nothing is recorded, and an engine samples one token for each of four calls.
 """
 
 import re
@@ -15,12 +15,13 @@ from typing import Literal
 import aiohttp
 import orjson
 
-from gateway.core.types import Message, TurnRequest
+from gateway.core.types import Completion, TurnRequest
 from gateway.errors import ConfigError, GatewayError
 from gateway.render import registry
 from gateway.wire import generate
 from gateway.wire.collector import Collector
 from gateway.wire.engine_error import decode_error
+from gateway.wire.probe import ALTERNATIVES, PROCESSED_FLAG, TEMPERATURES, encode_probe, mode_of
 from gateway.wire.sse import SSEDecoder
 
 Status = Literal["ok", "warn", "fail"]
@@ -75,7 +76,7 @@ def check_model(
     try:
         renderers, _ = registry.resolve(spec, tokenizer, None, retention=retention, bridgeless_ok=True)
         translator = renderers.get({})
-        prompt = translator.render([Message("user", "?")], ())
+        prompt = renderers.small_prompt()
         refused = _NO_TOOLS if translator.call_ids == "refused" else ""
         found += [
             Finding("renderer", "ok", f"{spec}: {type(translator.renderer).__name__}"),
@@ -149,6 +150,7 @@ class _Probe:
         await self._models(names)
         self._keep_alive()
         if await self._sample():
+            await self._logprobs_mode()
             await self._rank()
 
     async def _get(self, path: str) -> tuple[int, object]:
@@ -206,18 +208,34 @@ class _Probe:
                 self.add("scale-out", "fail", f"/inference/v1/generate: {error.message}", remedy)
                 return False
             self.add("scale-out", "ok", "/inference/v1/generate takes token ids")
-            collector, decoder = Collector(), SSEDecoder()
             try:
-                async for chunk in response.content.iter_any():
-                    for payload in decoder.feed(chunk):
-                        collector.feed(payload)
-                logprob = collector.completion().logprobs[0]
+                logprob = (await _completion(response, Collector())).logprobs[0]
             except GatewayError as error:
                 remedy = "the evidence must reach the gateway as vLLM sends it: look for a proxy, or see its log"
                 self.add("logprobs", "fail", error.message, remedy)
                 return False
         self.add("logprobs", "ok", f"one token came with its logprob, {logprob:.3f}")
         return True
+
+    async def _logprobs_mode(self) -> None:
+        """Whether its logprobs are those of what is sampled from: found out as the gateway does."""
+        answers = []
+        try:
+            for temperature in TEMPERATURES:
+                async with self._generate(encode_probe(self.prompt, temperature), request_id="probe-check") as response:
+                    if response.status != 200:
+                        raise decode_error(response.status, await response.read())
+                    answers.append(await _completion(response, Collector(ALTERNATIVES)))
+            mode, reason = mode_of(*answers)
+        except GatewayError as error:
+            mode, reason = "unknown", error.message
+        if mode == "processed":
+            self.add("logprobs-mode", "ok", "processed: logprobs are those of what is sampled from")
+            return
+        drawback = (
+            f"{mode}{reason and f' ({reason})'}: logprobs are exact at temperature 1 only, with nothing truncated"
+        )
+        self.add("logprobs-mode", "warn", drawback, f"restart `vllm serve` with {PROCESSED_FLAG}")
 
     async def _rank(self) -> None:
         """Whether a call can be sent to one data-parallel rank: an engine that reads the header refuses this one."""
@@ -239,13 +257,24 @@ class _Probe:
             self.add("ranks", "warn", f"an unknown rank was answered with {status}", "see the engine's log")
 
     @asynccontextmanager
-    async def _generate(self, *, rank: int | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        body = generate.encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
-        headers = {"Content-Type": "application/json"} | ({} if rank is None else {"X-data-parallel-rank": str(rank)})
+    async def _generate(
+        self, body: bytes | None = None, *, rank: int | None = None, request_id: str = "check"
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        body = body or generate.encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
+        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+        headers |= {} if rank is None else {"X-data-parallel-rank": str(rank)}
         limits = aiohttp.ClientTimeout(total=_SAMPLE_S, sock_connect=self.http.timeout.sock_connect)
         url = f"{self.url}/inference/v1/generate"
         async with self.http.post(url, data=body, headers=headers, timeout=limits) as response:
             yield response
+
+
+async def _completion(response: aiohttp.ClientResponse, collector: Collector) -> Completion:
+    decoder = SSEDecoder()
+    async for chunk in response.content.iter_any():
+        for payload in decoder.feed(chunk):
+            collector.feed(payload)
+    return collector.completion()
 
 
 def _trace(reused: list[object]) -> aiohttp.TraceConfig:

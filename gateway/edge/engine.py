@@ -3,16 +3,16 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import orjson
 
-from gateway.core.sampling import LogprobsMode
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire.engine_error import decode_error
+from gateway.wire.probe import Found
 from gateway.wire.sse import DONE, SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
@@ -40,7 +40,7 @@ class Engine:
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
         self.version: tuple[int, int] | None = None
         """Major and minor number of the server's vLLM; ``None`` while it does not say."""
-        self.logprobs_mode: LogprobsMode = "unknown"
+        self.logprobs = Found("unknown", "it was not asked yet")
         """Of what it returns logprobs."""
         self.trouble = ""
         """Why it last did not answer."""
@@ -94,9 +94,7 @@ class Engine:
         Raises:
             GatewayError: the engine refused, failed, or cut the stream.
         """
-        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
-        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
-        async with self._call("POST", "/inference/v1/generate", data=body, headers=headers) as response:
+        async with self._generating(body, request_id, rank) as response:
             if response.status != 200:
                 raise decode_error(response.status, await response.read())
             if response.content_type != "text/event-stream":
@@ -111,6 +109,25 @@ class Engine:
                             async with asyncio.timeout(_END_GRACE_S):
                                 await response.content.read()
                         return
+
+    async def ask(self, body: bytes, *, request_id: str, rank: int = 0) -> bytes:
+        """The answer to a call that is not streamed.
+
+        Raises:
+            GatewayError: as `generate`.
+        """
+        async with self._generating(body, request_id, rank) as response:
+            answer = await response.read()
+            if response.status != 200:
+                raise decode_error(response.status, answer)
+            return answer
+
+    def _generating(
+        self, body: bytes, request_id: str, rank: int
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
+        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
+        return self._call("POST", "/inference/v1/generate", data=body, headers=headers)
 
     @asynccontextmanager
     async def _call(

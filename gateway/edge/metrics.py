@@ -32,7 +32,13 @@ class Metrics:
         self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
         self.errors = self._counter("errors", "Error answers, by code.", "code")
         self.registry.register(_DroppedLines())
+        self.distributions = self._counter(
+            "turn_distributions", "Recorded turns by what they were sampled from.", "distribution", "logprobs_exact"
+        )
         self.flags = self._counter("turn_flags", "What was odd about the answers of recorded turns.", "flag")
+        self.missing_arrays = self._counter(
+            "side_arrays_missing", "Turns without a side array that was wanted.", "array", "engine"
+        )
         self.in_flight = self._gauge("turns_in_flight", "Turns under way.", "engine", "rank")
         self._streams = self._gauge("streams", "Streams that clients read.")
         self._buffered = self._gauge("stream_buffered_bytes", "What clients have not taken of what was said.")
@@ -53,6 +59,8 @@ class Metrics:
     def count(self, turn: Turn) -> None:
         """Count one recorded turn."""
         self.turns.labels(status=turn.status).inc()
+        exact = str(turn.sampling.logprobs_exact).lower()
+        self.distributions.labels(distribution=turn.sampling.distribution, logprobs_exact=exact).inc()
         self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
         self.tokens.labels(type="prompt").inc(turn.prompt_length)
         self.tokens.labels(type="completion").inc(len(turn.completion.ids))

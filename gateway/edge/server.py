@@ -14,6 +14,7 @@ from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.pull import Pull
 from gateway.edge.request_id import request_id_of
+from gateway.edge.score import Scorer, Scoring
 from gateway.edge.sessions import Sessions
 from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
@@ -59,8 +60,9 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls) -> None:
+    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls, scorer: Scorer) -> None:
         self.deps = deps
+        self.scorer = scorer
         self.sessions = sessions
         self.calls = calls
         self._keys = keys
@@ -77,6 +79,7 @@ class Server:
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
             *Exports(self.sessions, self.deps.versions).routes(),
             *Pull(self.sessions, self.deps.versions).routes(),
+            *Scoring(self.scorer).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]
 

@@ -17,17 +17,18 @@ from typing import TypeVar
 
 import structlog
 
-from gateway.core.budget import Limit
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
-from gateway.core.sampling import SamplingRecord, record
+from gateway.core.sampling import record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.core.versions import Versions
 from gateway.edge.backends import Backends, Rank
+from gateway.edge.leased import Leased
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
+from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
@@ -40,6 +41,7 @@ from gateway.wire.collector import Collector
 from gateway.wire.export import turn_object
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
+from gateway.wire.side_arrays import SideArraysAsked, asked_of
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -67,6 +69,9 @@ class Deps:
     """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
+    require_exact: bool = False
+    """Whether a turn is refused whose logprobs would not be those of the distribution that is sampled from."""
+    wanted: WantedArrays = field(default_factory=WantedArrays)
 
     @property
     def text_of(self) -> TextOf:
@@ -89,6 +94,7 @@ class Plan:
     """Which earlier reasoning the prompt holds."""
     structured_outputs: JsonObject | None
     """What binds the answers, in vLLM's words; ``None`` where nothing does."""
+    side_arrays: SideArraysAsked
 
 
 @dataclass(slots=True)
@@ -102,20 +108,11 @@ class Choice:
     request: TurnRequest
     reading: Reading
     collector: Collector
-    leased: "Leased | None" = None
+    leased: Leased | None = None
     """Where and how it is sampled, once a lease was had."""
     whole: Completion | None = None
     failed: bool = False
     """Whether it was this one for which the call failed, and no other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leased:
-    """What is settled when a choice has its lease."""
-
-    rank: Rank
-    limit: Limit
-    sampling: SamplingRecord
 
 
 async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn, ...]:
@@ -139,8 +136,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         raise
     call.sealed = True
     turns = tuple(
-        _sealed(choice, plan, kept, ending.answer, _end(choice, kept, ending.answer))
-        for choice, (kept, ending) in zip(choices, read, strict=True)
+        _sealed(choice, plan, kept, ending.answer) for choice, (kept, ending) in zip(choices, read, strict=True)
     )
     await _record(call, session, deps, plan.pending, turns)
     if call.feed is not None:
@@ -154,25 +150,18 @@ async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
-    return await deps.rendering(lambda: _rendered(translator, pending, window))
+    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.wanted.names))
 
 
-def _rendered(translator: Translator, pending: PendingTurn, window: int) -> Plan:
+def _rendered(translator: Translator, pending: PendingTurn, window: int, side_arrays: Sequence[str]) -> Plan:
     request = pending.request
     if outgrows(request, window, translator.tokenizer):
         raise ContextLengthExceeded(f"the messages cannot fit into a context of {window} tokens")
     prompt = build_prompt(translator, pending)
     opens_thought = translator.opens_thought(prompt.ids)
     bound = structured_outputs(request, translator.form, translator.tokenizer, opens_thought=opens_thought)
-    return Plan(translator, pending, prompt, _retention(translator, pending, prompt), bound)
-
-
-def _retention(translator: Translator, pending: PendingTurn, prompt: Prompt) -> str | None:
-    """Which earlier reasoning the prompt holds: a bridge keeps what its base has, a render what the template does."""
-    reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
-    if prompt.base is None and translator.thinking_retention and any(reasoned):
-        return "template"
-    return prompt.base.origin.thinking_retention if prompt.base else translator.thinking_retention
+    retention, asked = translator.retention_of(pending, prompt), asked_of(prompt, side_arrays)
+    return Plan(translator, pending, prompt, retention, bound, asked)
 
 
 def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
@@ -185,7 +174,9 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
         request_id = f"{call.request_id}-{index}" if index else call.request_id
         request = replace(call.request, sampling=replace(sampling, seed=seed))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
-        choices.append(Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs)))
+        choices.append(
+            Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs, plan.side_arrays))
+        )
     return choices
 
 
@@ -193,7 +184,8 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            choice.leased = _leased(choice.request, session, plan, rank)
+            leased = _leased(choice.request, session, plan, rank)
+            choice.leased = await leased.proven(deps.backends.probes) if deps.require_exact else leased
             body = _body(choice.request, plan, choice.leased, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
@@ -203,12 +195,12 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
-        choice.whole = choice.collector.completion()
+        choice.whole = await deps.wanted.completed(choice.collector, rank.engine.url, deps.metrics)
     except Exception as error:
         choice.failed = True
         if isinstance(error, EngineProtocolError):
             # An engine whose evidence fails once is not believed for the rest either.
-            choice.collector = Collector(choice.request.top_logprobs)
+            choice.collector = Collector(choice.request.top_logprobs, plan.side_arrays)
         raise
 
 
@@ -222,7 +214,7 @@ def _leased(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> L
         stop_token_ids=() if request.sampling.ignore_eos else tuple(plan.translator.stop_ids),
         overridden=request.overridden,
         constrained=plan.structured_outputs is not None,
-        logprobs_mode=rank.engine.logprobs_mode,
+        logprobs_mode=rank.engine.logprobs.mode,
     )
     return Leased(rank, limit, sampling)
 
@@ -236,6 +228,7 @@ def _body(request: TurnRequest, plan: Plan, leased: Leased, deps: Deps) -> bytes
         stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
         version=leased.rank.engine.version,
+        routed_experts_prompt_start=plan.side_arrays.routed_experts_prompt_start,
     )
 
 
@@ -249,14 +242,6 @@ def _read(choice: Choice) -> tuple[Completion, Ending]:
     return (whole if ending.kept is None else whole.head(ending.kept, FinishReason.STOP)), ending
 
 
-def _end(choice: Choice, completion: Completion, answer: Answer) -> EndedBy:
-    """How a complete turn ended."""
-    assert choice.leased is not None  # it has sampled there
-    if completion.finish_reason is FinishReason.LENGTH:
-        return choice.leased.limit.bound
-    return "tool_calls" if answer.message.tool_calls else "stop"
-
-
 def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: TurnCall) -> EndedBy:
     """How a turn ended that was not completed, since its call failed with `error`."""
     if isinstance(error, asyncio.CancelledError):
@@ -264,13 +249,16 @@ def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: 
     return "infra" if choice.failed or not any(other.failed for other in choices) else "cancelled"
 
 
-def _sealed(choice: Choice, plan: Plan, completion: Completion, answer: Answer, ended_by: EndedBy) -> Turn:
+def _sealed(
+    choice: Choice, plan: Plan, completion: Completion, answer: Answer, broken_off: EndedBy | None = None
+) -> Turn:
     assert choice.leased is not None  # it has sampled there
-    rank = choice.leased.rank
+    rank, sampling = choice.leased.rank, choice.leased.sampling
+    ended_by = broken_off or choice.leased.ended_by(completion, answer)
     origin = Origin(rank.engine.url, rank.number, plan.retention, plan.translator.mark)
     if plan.structured_outputs is not None:
         answer = replace(answer, flags=(*answer.flags, "constrained"))
-    seal, sampling = plan.pending.seal, choice.leased.sampling
+    seal = plan.pending.seal
     return seal(choice.turn_id, plan.prompt, completion, answer, origin, sampling=sampling, ended_by=ended_by)
 
 

@@ -53,6 +53,10 @@ class Renderers:
         """
         return self._get(canonical_json(dict(template_kwargs)))
 
+    def small_prompt(self) -> list[int]:
+        """The ids of a conversation of one word, for who wants to hear any answer."""
+        return self.get({}).render([Message("user", "?")], ())
+
 
 def load_tokenizer(path: str, name: str) -> Tokenizer:
     """The tokenizer found at `path` (a folder or a hub id), called `name`, by which renderers are matched.

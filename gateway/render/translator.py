@@ -8,6 +8,8 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 
+from gateway.core.ledger import PendingTurn
+from gateway.core.turn import Prompt
 from gateway.core.types import Message, Messages, ToolCall, Tools, token_ids
 from gateway.errors import RendererError
 from gateway.render.call_ids import CallIds, in_form, learn_call_ids
@@ -92,6 +94,13 @@ class Translator:
         if self.markers is not None:
             return opens_thought(self.markers, prompt_ids)
         return _OPEN_THOUGHT.search(self.tokenizer.decode(prompt_ids[-_TAIL_IDS:])) is not None
+
+    def retention_of(self, pending: PendingTurn, prompt: Prompt) -> str | None:
+        """Which earlier reasoning a prompt holds: a bridge keeps what its base has, a render what the template does."""
+        if prompt.base is not None:
+            return prompt.base.origin.thinking_retention
+        reasoned = (message.reasoning for message in pending.match.recorded(pending.messages))
+        return "template" if self.thinking_retention and any(reasoned) else self.thinking_retention
 
     def _dicts(self, messages: Messages) -> list[MessageDict]:
         shown = in_form if self.call_ids == "demanded" else str

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.sim import rules
 from gateway.sim.grammar import cannot
-from gateway.sim.logprobs import Mode, logprobs
+from gateway.sim.logprobs import Mode, logprob, logprobs
 from gateway.sim.personality import Json, Personality, ids, section
 from gateway.sim.policy import Policy
 
@@ -65,10 +65,14 @@ class Engine:
     eos_id: int
     policy: Policy | None = None
     logprobs_mode: Mode = "raw_logprobs"
+    routed_experts: tuple[int, int] | None = None
+    """Layers, and experts that each sends a token to, where it says which."""
+    returns_sampling_mask: bool = False
 
     def request(self, body: Json, header_id: str | None) -> Request:
         """Check a request in vLLM's order; raises `Refused` when it does not pass."""
-        limits = rules.Limits(self.model, self.max_model_len, self.policy.vocabulary.size if self.policy else None)
+        vocabulary_size = self.policy.vocabulary.size if self.policy else None
+        limits = rules.Limits(self.model, self.max_model_len, vocabulary_size, masks=self.returns_sampling_mask)
         rules.check(body, limits, self.personality)
         params = section(body, "sampling_params")
         return Request(
@@ -156,6 +160,7 @@ class Engine:
     def _entry(self, at: int, token_id: int, top: int, request: Request) -> Json:
         # Before 0.22 every alternative was given the id that was sampled, a bug of those releases.
         others = [token_id + n if self.personality.since(0, 22) else token_id for n in range(1, top)]
+        at += len(request.prompt)
         asked = request.params.get("temperature")
         warm = self.logprobs_mode == "processed_logprobs" and isinstance(asked, int | float)
         values = logprobs(at, token_id, top, float(cast("float", asked)) if warm else 1.0)
@@ -163,7 +168,11 @@ class Engine:
             self._named(named, value, rank, text=request.text_mode)
             for rank, (named, value) in enumerate(zip([token_id, *others], values, strict=True), start=1)
         ]
-        return {**listed[0], "top_logprobs": listed}
+        if wanted := [other for other in ids(request.params.get("logprob_token_ids")) if other != token_id]:
+            names = wanted if self.personality.since(0, 22) else [token_id] * len(wanted)
+            scores = [logprob(at, other) for other in wanted]
+            listed[1:] = [self._named(*pair, 2, text=request.text_mode) for pair in zip(names, scores, strict=True)]
+        return {**listed[0], "top_logprobs": listed[:top]}
 
     def _named(self, token_id: int, value: float, rank: int, *, text: bool) -> Json:
         if text and self.policy:

@@ -10,7 +10,7 @@ Mode = Literal["raw_logprobs", "processed_logprobs"]
 
 
 def logprob(position: int, token_id: int) -> float:
-    """The logprob reported for `token_id` at `position` of the output: negative, a float32, the same in every run.
+    """The logprob of `token_id` at `position` of prompt and output: negative, a float32, the same in every run.
 
     That is at temperature 1, and at any other in raw mode.
     """

@@ -5,7 +5,17 @@ from typing import cast
 
 from gateway.sim.personality import Json, Personality, Refused, error, ids, section
 
-_INTEGERS = ("max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "n", "seed", "stream_interval")
+_INTEGERS = (
+    "max_tokens",
+    "min_tokens",
+    "logprobs",
+    "prompt_logprobs",
+    "n",
+    "seed",
+    "stream_interval",
+    "top_k",
+    "routed_experts_prompt_start",
+)
 _MAX_LOGPROBS = 20
 _KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
@@ -17,6 +27,8 @@ class Limits:
     model: str
     max_model_len: int
     vocabulary_size: int | None
+    masks: bool = False
+    """Whether it was started with --return-sampling-mask."""
 
 
 def check(body: Json, limits: Limits, personality: Personality) -> None:
@@ -91,8 +103,22 @@ def _engine(prompt: tuple[int, ...], params: Json, limits: Limits, personality: 
     if (asked := cast("int", params.get("logprobs") or 0)) > _MAX_LOGPROBS:
         text = f"Requested sample logprobs of {asked}, which is greater than max allowed: {_MAX_LOGPROBS}"
         raise _late(text, "logprobs")
+    if not 0 <= cast("int", params.get("routed_experts_prompt_start") or 0) <= len(prompt):
+        text = f"routed_experts_prompt_start must be between 0 and {len(prompt)}"
+        raise _late(text, "routed_experts_prompt_start")
+    if limits.masks:
+        _masked(params)
     if params.get("trace_decode_token_ids") is not None and personality.since(0, 29):
         raise _late("trace_decode_token_ids is set but trace replay is not enabled.")
+
+
+def _masked(params: Json) -> None:
+    """What --return-sampling-mask asks of every request."""
+    temperature, top_k = params.get("temperature"), params.get("top_k")
+    if isinstance(temperature, int | float) and temperature <= 0:
+        raise _late("sampling distribution replay requires temperature > 0")
+    if not isinstance(top_k, int) or top_k <= 0:
+        raise _late("sampling distribution replay requires top_k > 0 to bound sampling mask size")
 
 
 def _late(text: str, param: str | None = None) -> Refused:

@@ -45,6 +45,8 @@ def create_sim(
     api_key: str | None = None,
     logprobs_mode: Mode = "raw_logprobs",
     journal_size: int = 10_000,
+    routed_experts: tuple[int, int] | None = None,
+    sampling_mask: bool = False,
 ) -> web.Application:
     """A simulated engine that answers as vLLM `version` does.
 
@@ -53,7 +55,9 @@ def create_sim(
     Each of its `ranks` runs `max_running` requests at once and caches `cache_blocks` blocks of `block_size` tokens;
     `max_queued` requests on all ranks together are the most it takes before it answers 503.
     A request takes `first_token_delay_s`, `prefill_delay_s` per prompt token not cached, and `token_delay_s` per token.
-    `eos_id` is ``<|im_end|>`` unless given. `scale_out`, `api_key` and `logprobs_mode` are vLLM's flags of these names.
+    `eos_id` is ``<|im_end|>`` unless given. `scale_out`, `api_key` and `logprobs_mode` are vLLM's flags of these names;
+    with `routed_experts`, the layers and the experts that each sends a token to, it says which, as with
+    --enable-return-routed-experts, and `sampling_mask` is --return-sampling-mask.
 
     Run it with ``handler_cancellation=True`` (aiohttp's `TestServer` already does), or a client that leaves is only
     noticed at the next write. In process, `app[JOURNAL]` and `app[FAULTS]` are what the `/sim` routes serve.
@@ -72,7 +76,9 @@ def create_sim(
         named = policy.vocabulary.id_of(_END) if policy else None
         eos_id = _QWEN3_EOS if named is None else named
     app = web.Application(client_max_size=1 << 26, middlewares=[gatekeeper(personality, api_key)])
-    app[ENGINE] = Engine(model, max_model_len, personality, eos_id, policy, logprobs_mode)
+    app[ENGINE] = Engine(
+        model, max_model_len, personality, eos_id, policy, logprobs_mode, routed_experts, sampling_mask
+    )
     app[RANKS] = Ranks(Rank(number, max_running, PrefixCache(block_size, cache_blocks)) for number in range(ranks))
     app[RANKS].max_queued = max_queued
     app[JOURNAL], app[FAULTS], app[CONTROL] = Journal(journal_size), Faults(), Control()

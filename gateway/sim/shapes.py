@@ -9,6 +9,7 @@ from gateway.sim.engine import Engine, Request, Token
 from gateway.sim.logprobs import logprob
 from gateway.sim.output import Output
 from gateway.sim.personality import Json
+from gateway.sim.side_arrays import routed_experts, sampling_mask
 
 _UNUSED = (
     "prompt_logprobs prompt_token_id_logprobs prompt_token_ids mm_placeholders metrics kv_transfer_params "
@@ -76,11 +77,24 @@ class Shapes:
             "token_ids": [token_id for token_id, _ in tokens],
             "logprobs": {"content": [entry for _, entry in tokens if entry is not None]} if scored else None,
             "weight_versions": output.spans if ended else None,
-            "routed_experts": None,
-            "sampling_mask": None,
+            "routed_experts": self._routed_experts(output) if ended else None,
+            "sampling_mask": self._sampling_mask(tokens),
         }
         known = self.engine.personality.known(choice)
         return known | {"text": self._text(output, last=last)} if self.request.text_mode else known
+
+    def _routed_experts(self, output: Output) -> str | None:
+        if self.engine.routed_experts is None or (self.request.streams and not self.engine.personality.since(0, 24)):
+            return None
+        start = self.request.params.get("routed_experts_prompt_start")
+        ids = [*self.request.prompt, *output.ids]
+        return routed_experts(ids, start if isinstance(start, int) else 0, *self.engine.routed_experts)
+
+    def _sampling_mask(self, tokens: tuple[Token, ...]) -> list[list[int]] | None:
+        top_k = self.request.params.get("top_k")
+        if not (self.engine.returns_sampling_mask and tokens and isinstance(top_k, int)):
+            return None
+        return [sampling_mask(token_id, top_k) for token_id, _ in tokens]
 
     def _text(self, output: Output, *, last: bool) -> str:
         assert self.engine.policy is not None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gateway.errors import ConfigError
 from gateway.verify.json_file import read_json
-from gateway.verify.mismatch import Json, Mismatch
+from gateway.verify.mismatch import Json, Mismatch, Unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,8 +88,8 @@ def _nested(name: str, text: object) -> object:
         if isinstance(text, str):
             return read_json(text)
     except (ValueError, RecursionError) as error:
-        raise Mismatch(name, "JSON text", f"no JSON: {error}") from None
-    raise Mismatch(name, "JSON text", text)
+        raise Unreadable(name, "JSON text", f"no JSON: {error}") from None
+    raise Unreadable(name, "JSON text", text)
 
 
 def _footer(metadata: dict[bytes, bytes]) -> Iterator[tuple[str, object]]:

@@ -37,8 +37,10 @@ def _derived(sampling: Json, mode: str, *, constrained: bool) -> tuple[str, bool
         "truncated": truncated,
         "exact": True,
     }
-    plain = temperature == 1 and not penalised and not truncated
-    return next(name for name, applies in applying.items() if applies), plain or (mode == "processed" and not greedy)
+    distribution = next(name for name, applies in applying.items() if applies)
+    if mode == "processed":
+        return distribution, distribution not in ("greedy", "unknown")
+    return distribution, temperature == 1 and not penalised and not truncated
 
 
 def _penalised(sampling: Json) -> bool:

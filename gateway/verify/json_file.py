@@ -5,7 +5,7 @@ import re
 from collections.abc import Generator, Iterator
 from typing import BinaryIO
 
-from gateway.verify.mismatch import Json, Mismatch
+from gateway.verify.mismatch import Json, Mismatch, Unreadable
 
 _PAGE = re.compile(rb'\s*\{\s*"(?:data|next|excluded)"\s*:')
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -57,7 +57,7 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[str, object]]:
             value = read_json(line)
         except _READ_WRONG as error:
             whole = "" if line.endswith(b"\n") else ", in a line that the file breaks off"
-            raise Mismatch("line", "a row in JSON", f"no JSON{whole}: {error}") from None
+            raise Unreadable("line", "a row in JSON", f"no JSON{whole}: {error}") from None
         footer = isinstance(value, dict) and value.keys() == {"footer"}
         yield ("footer", value["footer"]) if footer and isinstance(value, dict) else ("row", value)
 
@@ -72,7 +72,7 @@ def read_page(file: BinaryIO) -> Iterator[tuple[str, object]]:
         text = file.read().decode("utf-8")
         yield from _fields(text)
     except _READ_WRONG as error:
-        raise Mismatch("page", "a page of rows in JSON", f"no JSON: {error}") from None
+        raise Unreadable("page", "a page of rows in JSON", f"no JSON: {error}") from None
 
 
 def _fields(text: str) -> Iterator[tuple[str, object]]:

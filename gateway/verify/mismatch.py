@@ -51,14 +51,18 @@ class Mismatch(Exception):
     def __str__(self) -> str:
         where = [] if self.row is None else [f"row {self.row}" + (f" ({self.row_id})" if self.row_id else "")]
         where += [f"turn {self.turn_id}"] if self.turn_id else []
-        return f"{', '.join([*where, self.at])}: expected {_told(self.expected)}, found {_told(self.found)}"
+        text = f"{', '.join([*where, self.at])}: expected {_told(self.expected)}, found {_told(self.found)}"
+        return " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # names are the file's, too
+
+
+class Unreadable(Mismatch):
+    """What stands where the next row is due is none."""
 
 
 def _told(value: object) -> str:
-    """Words as they are, values as Python shows them; on one line, and not for ever."""
+    """Words as they are, values as Python shows them, but not for ever."""
     text = value if isinstance(value, str) and " " in value else repr(value)
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 120 else f"{flat[:117]}..."
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def expect(at: str, expected: object, found: object, *, turn_id: str | None = None) -> None:

@@ -10,7 +10,7 @@ from gateway.verify.digest import CHAIN_START, chained, of_json
 from gateway.verify.hashes import check_hashes
 from gateway.verify.json_file import is_page, read_lines, read_page
 from gateway.verify.masks import check_masks
-from gateway.verify.mismatch import Json, Mismatch, expect
+from gateway.verify.mismatch import Json, Mismatch, Unreadable, expect
 from gateway.verify.rollouts import Rollouts
 from gateway.verify.row import VERSION, read_row
 from gateway.verify.shape import FOOTER, LIST, check_object
@@ -137,8 +137,7 @@ def verify(path: Path, *, strict: bool = False) -> Verdict:
     except OSError as error:
         mismatch = Mismatch("file", "a file that can be read", error.strerror or str(error))
     except Mismatch as error:
-        # What cannot be read has a place, too: behind the last row that could.
-        mismatch = error.in_row(file.rows + 1, None) if error.at in ("line", "page") else error
+        mismatch = error.in_row(file.rows + 1, None) if isinstance(error, Unreadable) else error
     counts = file.rows, file.rollouts.turns, file.rollouts.trained
     return Verdict(str(path), *counts, mismatch, tuple(warnings))
 

@@ -10,25 +10,22 @@ come with a logprob of its own that can be evidence. What differs between versio
 - ``weight_versions`` (0.32) comes with the last event only, and not at all before;
 - an aborted stream may end in ``[DONE]`` without a finish reason (before 0.32);
 - errors after the status line come as events inside a 200.
+
+What comes beside ids and logprobs is read in `gateway.wire.side_arrays`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from gateway import errors
-from gateway.core.types import (
-    UNKNOWN_VERSION,
-    Alternatives,
-    Completion,
-    Evidence,
-    FinishReason,
-    VersionSpan,
-    float32s,
-    token_ids,
-)
+from gateway.core.alternatives import Alternatives
+from gateway.core.side_arrays import SideArray
+from gateway.core.types import UNKNOWN_VERSION, Completion, Evidence, FinishReason, VersionSpan, float32s, token_ids
 from gateway.errors import EngineProtocolError, EngineUnavailable
 from gateway.wire.engine_error import loaded, reported
+from gateway.wire.side_arrays import SideArrays, SideArraysAsked
 from gateway.wire.sse import DONE
 
 MISSING_LOGPROB = -9999.0
@@ -48,11 +45,11 @@ class Collector:
     """Fold the events of one call into a completion.
 
     Feed it payloads until one of them ends the answer; `completion` then is the whole, and `partial`, at any
-    time, is what has been sampled with evidence so far. Alternatives are looked at only where the request
-    asked for them, `top_logprobs` being its number.
+    time, is what has been sampled with evidence so far. Alternatives and side arrays are looked at only where the
+    request asked for them, `top_logprobs` being the number of the former.
     """
 
-    def __init__(self, top_logprobs: int | None = None) -> None:
+    def __init__(self, top_logprobs: int | None = None, asked: SideArraysAsked | None = None) -> None:
         self._ids = token_ids()
         self._logprobs = float32s()
         self._alternatives = (
@@ -60,6 +57,8 @@ class Collector:
         )
         self.evidence = Evidence(self._ids, self._logprobs, self._alternatives)
         """What was sampled so far."""
+        self.beside = SideArrays(asked or SideArraysAsked())
+        """What else was said so far."""
         self._spans: object = None
         self.finish_reason: FinishReason | None = None
         self.done = False
@@ -69,7 +68,7 @@ class Collector:
 
         Raises:
             EngineProtocolError: the event cannot be read, or an id comes without evidence, or without the
-                alternatives that were asked for.
+                alternatives that were asked for, or with a mask that leaves it out.
             EngineUnavailable, EngineRefused, ContextLengthExceeded: the event reports an error.
         """
         if payload == DONE:
@@ -98,8 +97,10 @@ class Collector:
             raise EngineProtocolError(f"the engine sent an unknown finish_reason, {_shown(reason)}")
         content = _content(ids, choice.get("logprobs"))
         logprobs = [_logprob(token_id, entry) for token_id, entry in zip(ids, content, strict=True)]
+        masks = self.beside.read(choice, ids)
         if self._alternatives:
             _extend(self._alternatives, ids, content)
+        self.beside.add(choice, masks)
         self._logprobs.extend(logprobs)
         self._ids.extend(ids)
         self._spans = self._spans if spans is None else spans
@@ -111,27 +112,31 @@ class Collector:
 
         Raises:
             EngineUnavailable: the engine ended the call before the completion was finished.
-            EngineProtocolError: nothing was sampled, or the version spans do not tile the ids.
+            EngineProtocolError: nothing was sampled, the version spans do not tile the ids, or a side array
+                cannot be read or is one of other positions.
         """
         if self.finish_reason in (None, FinishReason.ABORT):
             raise EngineUnavailable("the engine aborted the call before the completion was finished")
         if not self._ids:
             raise EngineProtocolError("the engine finished without a sampled token")
-        return self._proven(self.finish_reason, self._spans)
+        return self._proven(self.finish_reason, self._spans, self.beside.of(len(self._ids)))
 
     def partial(self) -> Completion | None:
         """What was sampled so far, as an aborted completion; ``None`` if nothing was."""
         if not self._ids:
             return None
+        beside: Mapping[str, SideArray] = {}
+        with suppress(EngineProtocolError):
+            beside = self.beside.of(len(self._ids))
         try:
-            return self._proven(FinishReason.ABORT, self._spans)
+            return self._proven(FinishReason.ABORT, self._spans, beside)
         except EngineProtocolError:
-            return self._proven(FinishReason.ABORT, None)
+            return self._proven(FinishReason.ABORT, None, beside)
 
-    def _proven(self, reason: FinishReason, entries: object) -> Completion:
+    def _proven(self, reason: FinishReason, entries: object, beside: Mapping[str, SideArray]) -> Completion:
         try:
             spans = _unknown(len(self._ids)) if entries is None else _version_spans(entries)
-            return Completion(self._ids, self._logprobs, reason, spans, self._alternatives)
+            return Completion(self._ids, self._logprobs, reason, spans, self._alternatives, beside)
         except errors.LedgerError as error:
             raise EngineProtocolError(f"the engine's weight_versions cannot be right: {error.message}") from None
 

@@ -32,6 +32,7 @@ def encode_request(
     structured_outputs: JsonObject | None = None,
     version: tuple[int, int] | None = None,
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS,
+    routed_experts_prompt_start: int = 0,
 ) -> bytes:
     """The body of one call for one completion of the prompt `ids`, for an engine of this `version`.
 
@@ -52,6 +53,8 @@ def encode_request(
     sampling |= {"skip_special_tokens": False, "stream_interval": stream_interval_tokens}
     if constrained:
         sampling["structured_outputs"] = structured_outputs
+    if routed_experts_prompt_start:
+        sampling["routed_experts_prompt_start"] = routed_experts_prompt_start
     if stop_ids and not request.sampling.ignore_eos:
         sampling["stop_token_ids"] = list(stop_ids)
     optional = {"model": request.model, "priority": request.priority, "cache_salt": request.cache_salt}

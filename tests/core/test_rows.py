@@ -158,7 +158,7 @@ def test_side_arrays_are_those_of_the_turns():
     first = talk.take(user("a"), answer=assistant("x"), side_arrays=held)
     (row,) = rows(talk)
     assert row.side_arrays == {name: array.moved(array.start + start) for name, array in held.items()}
-    more = len(talk.renderer.bridge([], [], [user("b")], ()))
+    more = len(talk.renderer.bridge([], [], [user("b")], ()) or ())
     talk.take(
         user("a"),
         first.message,

@@ -68,7 +68,9 @@ async def test_it_shows_bridged_turns_beside_what_retokenizing_would_have_got_wr
 
 async def test_an_engine_elsewhere_serves_as_well(demo):
     """Given its URL and the tokenizer of what it serves."""
-    async with TestServer(create_sim(model="theirs", tokenizer=FOLDER), host="127.0.0.1") as server:
+    async with TestServer(
+        create_sim(model="theirs", tokenizer=FOLDER, logprobs_mode="processed_logprobs"), host="127.0.0.1"
+    ) as server:
         status, out, err = await demo("--engine", str(server.make_url("/")).rstrip("/"), "--model", str(FOLDER))
 
     assert (status, err) == (0, "")

@@ -102,6 +102,20 @@ class Answer:
         return error
 
 
+def generated(sim: Application) -> list[Entry]:
+    """What an engine was asked to generate for turns, in order."""
+    return [entry for entry in sim[JOURNAL].entries if not _is_probe(entry)]
+
+
+def probes(sim: Application) -> list[Entry]:
+    """The calls that probed an engine, in order."""
+    return [entry for entry in sim[JOURNAL].entries if _is_probe(entry)]
+
+
+def _is_probe(entry: Entry) -> bool:
+    return (entry.request_id or "").startswith("probe-")
+
+
 class House:
     """One gateway, and the sim behind it if there is one."""
 
@@ -117,8 +131,8 @@ class House:
 
     @property
     def journal(self) -> list[Entry]:
-        """What the engine was asked to generate, in order."""
-        return self.sim[JOURNAL].entries
+        """What the engine was asked to generate, in order; but for probes."""
+        return generated(self.sim)
 
     @property
     def prompts(self) -> list[list[int]]:

@@ -13,8 +13,8 @@ from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.errors import EngineProtocolError, EngineUnavailable
-from gateway.sim import JOURNAL, create_sim
-from tests.edge.house import HELLO, House, OpenHouse, Words, serving, until, user
+from gateway.sim import create_sim
+from tests.edge.house import HELLO, House, OpenHouse, Words, generated, serving, until, user
 
 
 class Known(Engine):
@@ -173,15 +173,15 @@ async def test_an_engine_that_dies_is_replaced_by_another(open_house: OpenHouse,
             name = next(f"s{at}" for at in count() if pick(ranks, {}, None, f"s{at}") == ranks[0])
             house = await open_house(engine=tuple(urls))
             answer = await house.ask(name, HELLO, words.said("Hi."))
-            assert len(one[JOURNAL].entries) == 1
+            assert len(generated(one)) == 1
         messages = [*HELLO, answer.message, user("And?")]
         statuses = [(await house.ask(name, messages, words.said("Yes."))).status for _ in range(2)]
         await house.http.close()
 
     assert statuses[-1] == 200
     assert set(statuses) <= {200, 503}
-    sampled = len(one[JOURNAL].entries[0].body["token_ids"]), words.said("Hi.")  # type: ignore[arg-type]  # JSON, a list
-    ids = two[JOURNAL].entries[-1].body["token_ids"]
+    sampled = len(generated(one)[0].body["token_ids"]), words.said("Hi.")  # type: ignore[arg-type]  # JSON, a list
+    ids = generated(two)[-1].body["token_ids"]
     assert isinstance(ids, list)
     assert ids[sampled[0] :][: len(sampled[1])] == sampled[1]
 
@@ -200,7 +200,7 @@ async def test_turns_are_spread_over_engines(open_house: OpenHouse, words: Words
             await asyncio.gather(*(house.ask(f"s{at}", HELLO, words.said("Hello, you.")) for at in range(4)))
         await house.http.close()
 
-    assert [len(sim[JOURNAL].entries) for sim in sims] == [6, 6]
+    assert [len(generated(sim)) for sim in sims] == [6, 6]
 
 
 async def test_an_engine_that_says_nothing_holds_up_no_start() -> None:

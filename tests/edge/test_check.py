@@ -8,15 +8,18 @@ from aiohttp.test_utils import unused_port
 
 from gateway.edge.check import Finding, check_engine
 from gateway.sim import FAULTS, JOURNAL, create_sim
+from gateway.sim.logprobs import Mode
 from tests.edge.house import MODEL_NAME, Application, serving
 
 RANKS = 2
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def engine(version: str = "0.32.0", *, model: str = MODEL_NAME) -> Application:
+def engine(
+    version: str = "0.32.0", *, model: str = MODEL_NAME, logprobs_mode: Mode = "processed_logprobs"
+) -> Application:
     """A sim with two ranks."""
-    return create_sim(version=version, model=model, ranks=RANKS)
+    return create_sim(version=version, model=model, ranks=RANKS, logprobs_mode=logprobs_mode)
 
 
 def foreign(answers: Mapping[str, web.Response]) -> Application:
@@ -52,18 +55,31 @@ async def test_a_good_engine_is_found_good() -> None:
 
     found = await findings(sim)
 
-    looked_at = ["version", "models", "keep-alive", "scale-out", "logprobs", "ranks"]
+    looked_at = ["version", "models", "keep-alive", "scale-out", "logprobs", "logprobs-mode", "ranks"]
     assert statuses(found) == dict.fromkeys(looked_at, "ok")
     assert "0.32.0" in found["version"].finding
     assert str(RANKS) in found["ranks"].finding
-    assert sum(len(entry.emitted) for entry in sim[JOURNAL].entries) == 1
+    turns = [entry for entry in sim[JOURNAL].entries if entry.request_id == "check"]
+    assert sum(len(entry.emitted) for entry in turns) == 1
+
+
+async def test_raw_logprobs_are_a_warning_with_the_flag_that_helps() -> None:
+    """As vLLM has them by default; what cannot be found out is the same, with its reason."""
+    found = (await findings(engine(logprobs_mode="raw_logprobs")))["logprobs-mode"]
+    assert (found.status, found.finding.partition(":")[0]) == ("warn", "raw")
+    assert "--logprobs-mode processed_logprobs" in found.remedy
+
+    found = (await findings(engine("0.20.2")))["logprobs-mode"]
+    assert found.status == "warn"
+    assert "unknown (" in found.finding
+    assert "0.22" in found.finding
 
 
 async def test_an_old_engine_has_no_ranks() -> None:
-    """It reads no header; all else is as good as new."""
+    """It reads no header, and its alternatives tell nothing; all else is as good as new."""
     found = await findings(engine("0.20.2"))
 
-    assert {name for name, status in statuses(found).items() if status != "ok"} == {"ranks"}
+    assert {name for name, status in statuses(found).items() if status != "ok"} == {"ranks", "logprobs-mode"}
     assert found["ranks"].status == "warn"
     assert "0.22" in found["ranks"].finding
 

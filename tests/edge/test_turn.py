@@ -53,7 +53,11 @@ async def test_each_prompt_extends_the_last_and_the_row_is_what_the_engine_sent(
         for token_id, value, mask in zip(row["token_ids"], row["logprobs"], row["loss_mask"], strict=True)
         if mask
     ]
-    assert sampled == [(token_id, logprob(at, token_id)) for script in scripts for at, token_id in enumerate(script)]
+    assert sampled == [
+        (token_id, logprob(at, token_id))
+        for prompt, script in zip(prompts, scripts, strict=True)
+        for at, token_id in enumerate(script, len(prompt))
+    ]
     assert [(t["start"], t["end"]) for t in row["turns"]] == [
         (len(prompt), len(prompt + script)) for prompt, script in zip(prompts, scripts, strict=True)
     ]
@@ -222,7 +226,7 @@ async def test_what_sixteen_calls_and_random_hang_ups_leave_is_true(open_house: 
             ids, scores = (row[column][part["start"] : part["end"]] for column in ("token_ids", "logprobs"))
             assert part["status"] == "complete"
             assert tuple(row["token_ids"][: part["end"]]) in contexts
-            assert scores == [logprob(at, token_id) for at, token_id in enumerate(ids)]
+            assert scores == [logprob(at, token_id) for at, token_id in enumerate(ids, part["start"])]
             assert row["loss_mask"][part["start"] : part["end"]] == [int(part["trained"])] * len(ids)
             trained[part["turn_id"]] += part["trained"]
     complete = [turn["turn_id"] for turn in turns if turn["status"] == "complete"]

@@ -44,7 +44,9 @@ async def test_what_was_sampled_is_one_aborted_turn(
     ids = kept.completion.ids.tolist()
     assert ids
     assert ids == house.journal[-1].emitted[: len(ids)]
-    assert kept.completion.logprobs.tolist() == [logprob(at, token_id) for at, token_id in enumerate(ids)]
+    assert kept.completion.logprobs.tolist() == [
+        logprob(at, token_id) for at, token_id in enumerate(ids, kept.prompt_length)
+    ]
     assert kept.prompt_ids().tolist() == house.prompts[-1]
     assert len(await house.rows("s")) == calls_before
 

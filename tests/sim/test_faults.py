@@ -16,12 +16,12 @@ def content(choice) -> list:
 @pytest.mark.parametrize(
     ("kind", "ids", "entries"),
     [
-        ("missing_logprob", [5, 6, 7], [(5, logprob(0, 5)), (6, logprob(1, 6))]),
-        ("null_logprob", [5, 6, 7], [(5, logprob(0, 5)), (6, None), (7, logprob(2, 7))]),
-        ("sentinel_logprob", [5, 6, 7], [(5, logprob(0, 5)), (6, -9999.0), (7, logprob(2, 7))]),
-        ("positive_logprob", [5, 6, 7], [(5, logprob(0, 5)), (6, 0.25), (7, logprob(2, 7))]),
-        ("wrong_logprob_id", [5, 6, 7], [(5, logprob(0, 5)), (7, logprob(1, 6)), (7, logprob(2, 7))]),
-        ("extra_token", [5, 6, 6, 7], [(5, logprob(0, 5)), (6, logprob(1, 6)), (7, logprob(2, 7))]),
+        ("missing_logprob", [5, 6, 7], [(5, logprob(3, 5)), (6, logprob(4, 6))]),
+        ("null_logprob", [5, 6, 7], [(5, logprob(3, 5)), (6, None), (7, logprob(5, 7))]),
+        ("sentinel_logprob", [5, 6, 7], [(5, logprob(3, 5)), (6, -9999.0), (7, logprob(5, 7))]),
+        ("positive_logprob", [5, 6, 7], [(5, logprob(3, 5)), (6, 0.25), (7, logprob(5, 7))]),
+        ("wrong_logprob_id", [5, 6, 7], [(5, logprob(3, 5)), (7, logprob(4, 6)), (7, logprob(5, 7))]),
+        ("extra_token", [5, 6, 6, 7], [(5, logprob(3, 5)), (6, logprob(4, 6)), (7, logprob(5, 7))]),
     ],
 )
 async def test_a_fault_can_spoil_one_logprob(start, kind, ids, entries, stream):

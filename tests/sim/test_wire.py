@@ -114,7 +114,7 @@ async def test_logprobs_are_float32_values_and_the_same_every_time(start):
     sim = await start()
     first, second = [await sim.whole(sim.ask([5, 6, 5])) for _ in range(2)]
     values = [entry["logprob"] for entry in first["logprobs"]["content"]]
-    assert values == [logprob(0, 5), logprob(1, 6), logprob(2, 5)]
+    assert values == [logprob(3, 5), logprob(4, 6), logprob(5, 5)]
     assert all(value < 0 and struct.unpack("f", struct.pack("f", value))[0] == value for value in values)
     assert first["logprobs"] == second["logprobs"]
 

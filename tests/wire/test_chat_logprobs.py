@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.alternatives import Alternatives
+from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
 from gateway.wire.chat_logprobs import encode_logprobs
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "chat_logprobs").glob("*.json"))

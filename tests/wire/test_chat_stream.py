@@ -9,9 +9,9 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
+from gateway.core.alternatives import Alternatives
 from gateway.core.turn import Turn
 from gateway.core.types import (
-    Alternatives,
     Completion,
     Evidence,
     FinishReason,

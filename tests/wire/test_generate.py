@@ -67,3 +67,13 @@ def test_an_engine_that_might_ignore_a_grammar_is_not_asked(version, shown):
     with pytest.raises(BadRequest, match=rf"need vLLM 0\.32 or later.*version of this engine is {shown}"):
         encode_request([1], request, max_tokens=4, stop_ids=[], structured_outputs={"regex": "a"}, version=version)
     assert encode_request([1], request, max_tokens=4, stop_ids=[], version=version)
+
+
+@pytest.mark.parametrize(("start", "asked"), [(0, {}), (7, {"routed_experts_prompt_start": 7})])
+def test_experts_that_are_known_are_not_asked_for(start, asked):
+    """With nothing known nothing is said, since 0 is the default."""
+    body = orjson.loads(
+        encode_request([1], TurnRequest(()), max_tokens=4, stop_ids=[], routed_experts_prompt_start=start)
+    )
+    assert asked.items() <= body["sampling_params"].items()
+    assert ("routed_experts_prompt_start" in body["sampling_params"]) == bool(start)

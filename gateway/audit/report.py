@@ -1,0 +1,79 @@
+"""What an audit has to say: of each row, and of all."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from gateway.audit.gap import Gap
+from gateway.audit.scoring import Finding
+from gateway.core.types import JsonObject
+
+
+@dataclass(slots=True)
+class Report:
+    """The rows so far."""
+
+    rows: list[JsonObject] = field(default_factory=list)
+    gap: Gap = field(default_factory=Gap)
+    apart: Counter[str] = field(default_factory=Counter)
+    troubled: int = 0
+    """Rows that could not be scored, or not wholly."""
+
+    def add(self, found: Finding) -> None:
+        """One row more."""
+        self.gap = self.gap.with_others(found.gap)
+        self.apart.update(found.row.apart)
+        self.troubled += found.trouble is not None
+        shown = {"row_id": found.row.id, "tokens": len(found.row.ids), "engine": found.engine}
+        self.rows.append(shown | _gap_object(found.gap) | {"apart": dict(found.row.apart), "trouble": found.trouble})
+
+    def exceeds(self, most_nats: float) -> bool:
+        """Whether a gap is larger, or may be, since a row could not be scored."""
+        return self.gap.max_nats > most_nats or self.troubled > 0
+
+    def as_object(self) -> JsonObject:
+        """The rows in the order of the file, and all of them together."""
+        row_id = self.gap.max_at[0] if self.gap.max_at else None
+        whole = {"rows": len(self.rows), **_gap_object(self.gap), "max_row_id": row_id}
+        return {"rows": self.rows, "all": whole | {"apart": dict(self.apart), "troubled": self.troubled}}
+
+    def show(self, console: Console) -> None:
+        """One line each, and one for all."""
+        for line in self._lines():
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _lines(self) -> Iterable[str]:
+        for row in self.rows:
+            trouble = f"; {row['trouble']}" if row["trouble"] else ""
+            yield f"{row['row_id']}: {_said(row)}{trouble}"
+        rows = f"{len(self.rows)} rows" + (f", {self.troubled} of them not wholly scored" if self.troubled else "")
+        yield f"all, {rows}: {_said(_gap_object(self.gap))}"
+        for why, count in sorted(self.apart.items()):
+            yield f"not compared: {count} ids of turns that were {_WHY.get(why, f'sampled so: {why}')}"
+
+
+_WHY = {
+    "temperature": "sampled at another temperature than 1",
+    "unknown": "sampled nobody knows how",
+    "greedy": "sampled greedily",
+}
+
+
+def _gap_object(gap: Gap) -> dict[str, object]:
+    return {
+        "compared": gap.tokens,
+        "mean_gap": gap.mean_nats,
+        "max_gap": gap.max_nats if gap.tokens else None,
+        "max_position": gap.max_at[1] if gap.max_at else None,
+        "kl": gap.kl_nats,
+    }
+
+
+def _said(gap: JsonObject) -> str:
+    if not gap["compared"]:
+        return "nothing to compare"
+    place = "" if gap["max_position"] is None else f" (position {gap['max_position']})"
+    figures = f"mean |gap| {gap['mean_gap']:.3g}, max |gap| {gap['max_gap']:.3g}{place}, KL {gap['kl']:.3g}"
+    return f"{gap['compared']} ids, {figures} nats"

@@ -1,0 +1,91 @@
+"""Rows scored by the engines of a pool: the policy's own, to see what the trainer would see, or a teacher's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from gateway.edge.backends import Backends
+from gateway.edge.body import json_answer, refuse_other_media
+from gateway.edge.request_id import request_id_of
+from gateway.errors import ContextLengthExceeded
+from gateway.wire.score import TOKENS_IN_FLIGHT, Scores, decode_score, encode_call, encode_scores, read_scores
+
+_LARGE_BYTES = 1 << 20
+"""From here on, reading an answer would hold up everybody else for tens of milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A row's scores, and whose they are."""
+
+    scores: Scores
+    engine: str
+    rank: int
+
+
+class Scorer:
+    """Scores rows, whoever asks, in calls of no more than `tokens_in_flight` together; a longer row goes alone."""
+
+    def __init__(self, backends: Backends, tokens_in_flight: int = TOKENS_IN_FLIGHT) -> None:
+        self._backends = backends
+        self._most = self._free = tokens_in_flight
+        self._first_in_line = asyncio.Lock()
+        # Who holds it waits for room; the others wait for it, in the order in which they came.
+        self._freed = asyncio.Event()
+
+    async def score(self, ids: Sequence[int], model: str | None, request_id: str) -> Scored:
+        """The logprob of each id of a row after those before it, at temperature 1 and without truncation.
+
+        Raises:
+            ContextLengthExceeded: the row is longer than the engine's context.
+            GatewayError: the engine refused or failed, or gave some id no logprob.
+        """
+        async with self._room(len(ids)), self._backends.lease(None, request_id) as rank:
+            window = rank.engine.max_model_len
+            assert window is not None  # or it would not be leased
+            if len(ids) > window:
+                raise ContextLengthExceeded(f"the row has {len(ids)} tokens, and the model's context holds {window}")
+            full = len(ids) == window
+            call = encode_call(ids, model, fills_context=full)
+            answer = await rank.engine.ask(call, request_id=request_id, rank=rank.number)
+
+            def read() -> Scores:
+                return read_scores(answer, ids, fills_context=full)
+
+            scores = await asyncio.to_thread(read) if len(answer) > _LARGE_BYTES else read()
+            return Scored(scores, rank.engine.url, rank.number)
+
+    @asynccontextmanager
+    async def _room(self, tokens: int) -> AsyncIterator[None]:
+        tokens = min(tokens, self._most)
+        async with self._first_in_line:
+            while self._free < tokens:
+                self._freed.clear()
+                await self._freed.wait()
+            self._free -= tokens
+        try:
+            yield
+        finally:
+            self._free += tokens
+            self._freed.set()
+
+
+class Scoring:
+    """``POST /score``, which is the trainer's."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    def routes(self) -> list[web.RouteDef]:
+        """Its one route."""
+        return [web.post("/score", self.score)]
+
+    async def score(self, request: web.Request) -> web.Response:
+        """The logprobs of one row, from one rank."""
+        refuse_other_media(request)
+        asked = decode_score(await request.read())
+        scored = await self._scorer.score(asked.ids, asked.model, request_id_of(request))
+        return json_answer(encode_scores(scored.scores, scored.engine, scored.rank))
