@@ -108,7 +108,7 @@ async def accounted(plan: Plan) -> Account:
             without, faults = await told_by(house)
             told, more = await told_by(house, "&include=aborted", in_lines=True)
             verdict, took_s = await _verdict(house), time.process_time() - started_s
-    return Account(seen, told, without, crowd.outcomes, crowd.did, verdict, faults + more, took_s)
+    return Account(seen, told, without, crowd.outcomes, crowd.did + crowd.refused, verdict, faults + more, took_s)
 
 
 async def _session(crowd: Crowd, room: asyncio.Semaphore, plan: Plan, number: int) -> None:
