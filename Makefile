@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-clients test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-conservation test-clients test-vllm serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -62,6 +62,9 @@ soak: setup ## 100,000 random turns through the ledger, each compared with a nai
 
 load: setup ## 500 streams at once for a minute, a fifth hung up on: nothing is left over, nothing recorded is untrue
 	$(BIN)/python -m bench.load
+
+test-conservation: setup ## 500 sessions of every manner before a recording proxy: each token that left the engine is accounted for
+	$(BIN)/python -m tests.conservation.trial --sessions 500
 
 test-clients: setup ## agents of real packages through the gateway (makes their environment on first use)
 	tests/clients/environment.sh

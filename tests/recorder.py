@@ -31,8 +31,8 @@ class Exchange:
     """What the engine said of each returned id; shape ``(C,)``, nats."""
     finish_reason: str | None = None
     """``None`` until the engine gives one."""
-    is_believable: bool = True
-    """Whether each id came with a logprob of its own, and each event could be read."""
+    good_ids: int | None = None
+    """How many ids had come before an event that was none, or had an id without a logprob of its own, if there is one."""
     unread: bytes = field(default=b"", repr=False)
     """The beginning of a line whose end has not come yet."""
 
@@ -49,15 +49,19 @@ class Exchange:
                 try:
                     self._take(json.loads(line.removeprefix(b"data: ")))
                 except json.JSONDecodeError:
-                    self.is_believable = False
+                    self._doubt()
+
+    def _doubt(self) -> None:
+        self.good_ids = len(self.completion) if self.good_ids is None else self.good_ids
 
     def _take(self, event: dict[str, Any]) -> None:
         for choice in event.get("choices", ()):
             ids = choice["token_ids"] or []
             entries = (choice["logprobs"] or {}).get("content") or []
+            if len(entries) != len(ids) or not all(map(is_evidence, ids, entries)):
+                self._doubt()
             self.completion += ids
             self.logprobs += [entry["logprob"] for entry in entries if entry]
-            self.is_believable &= len(entries) == len(ids) and all(map(is_evidence, ids, entries))
             self.finish_reason = choice["finish_reason"] or self.finish_reason
 
 

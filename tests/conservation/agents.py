@@ -36,6 +36,8 @@ class Crowd:
         """By the request ids that agents chose."""
         self.did: Counter[str] = Counter()
         """How often agents did what."""
+        self.refused: Counter[str] = Counter()
+        """What they were told instead of an answer."""
         self.usual_s = _USUAL_CHUNKS * 4 * token_delay_s
         """How long an answer takes, as far as is known by now."""
         self._numbers = count()
@@ -67,7 +69,10 @@ class Crowd:
     async def _answers(self, session: str, messages: Sequence[Json], fields: Json) -> list[Json]:
         answer: Answer = await self.house.ask(session, messages, **fields)
         self.did["replayed"] += "x-gateway-replayed" in answer.headers
-        return [choice["message"] for choice in answer.body["choices"]] if answer.status == 200 else []
+        if answer.status != 200:
+            self.refused[answer.error["code"]] += 1
+            return []
+        return [choice["message"] for choice in answer.body["choices"]]
 
     async def _read(self, session: str, messages: Sequence[Json], leaves_at: float | None, fields: Json) -> list[Json]:
         most = None if leaves_at is None else int(leaves_at * _USUAL_CHUNKS)
@@ -78,6 +83,8 @@ class Crowd:
                 indices |= {choice["index"] for choice in chunk["choices"]}
                 if len(streamed.chunks) == most:
                     raise TimeoutError
+        if streamed.error is not None:
+            self.refused[streamed.error["code"]] += 1
         return [streamed.choice(index)["message"] for index in sorted(indices)] if streamed.done else []
 
 

@@ -35,10 +35,12 @@ class Seen:
     request_id: str
     """What the gateway calls it."""
     keys: Sequence[Key]
+    """All that came with good evidence, up to the first event that did not."""
     finished: bool
-    believable: bool
-    """Whether all of its evidence was good; otherwise its keys are none."""
-    tokens: int
+    """Whether the engine ended it, and all of it is to be believed."""
+    unbelieved: int
+    """How many ids came after those."""
+    is_believable: bool
 
     @property
     def call(self) -> str:
@@ -50,9 +52,10 @@ def seen_of(exchanges: Iterable[Exchange]) -> list[Seen]:
     """What the proxy saw."""
     seen = []
     for exchange in exchanges:
-        ids, logprobs = (exchange.completion, exchange.logprobs) if exchange.is_believable else ([], [])
-        keys, finished = keys_of(exchange.prompt, ids, logprobs), exchange.finish_reason not in (None, "abort")
-        seen.append(Seen(exchange.request_id, keys, finished, exchange.is_believable, len(exchange.completion)))
+        good, whole = slice(exchange.good_ids), exchange.good_ids is None
+        keys = keys_of(exchange.prompt, exchange.completion[good], exchange.logprobs[good])
+        finished = whole and exchange.finish_reason not in (None, "abort")
+        seen.append(Seen(exchange.request_id, keys, finished, len(exchange.completion) - len(keys), whole))
     return seen
 
 
@@ -83,7 +86,7 @@ class Balance:
     most_unread: int = 0
     """Of one call."""
     unbelieved: int = 0
-    """Of calls whose evidence failed."""
+    """Of calls whose evidence failed, save what had been read when their clients left before that."""
     faults: list[str] = field(default_factory=list)
 
     def note_unread(self, tokens: int) -> None:
@@ -91,40 +94,63 @@ class Balance:
         self.unread += tokens
         self.most_unread = max(self.most_unread, tokens)
 
+    def __str__(self) -> str:
+        out = " ".join(f"{why}={tokens}" for why, tokens in sorted(self.excluded.items()))
+        lost = f"unread={self.unread} most_unread={self.most_unread} unbelieved={self.unbelieved}"
+        return f"seen={self.seen} trained={self.trained} {out} overshoot={self.overshoot} {lost}"
+
     @property
     def difference(self) -> int:
         """Tokens that went nowhere."""
         return self.seen - self.trained - self.excluded.total() - self.overshoot - self.unread - self.unbelieved
 
 
-def balance_of(seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome]) -> Balance:
-    """Hold both against each other."""
-    balance = Balance(seen=sum(call.tokens for call in seen))
+def balance_of(
+    seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome], *, may_be_unread: int = UNREAD_IDS
+) -> Balance:
+    """Hold both against each other; `may_be_unread` is how many ids of one call."""
+    balance = Balance(seen=sum(len(call.keys) + call.unbelieved for call in seen))
+    balance.unbelieved = sum(call.unbelieved for call in seen)
     for turn in told:
         if turn.because is None:
             balance.trained += len(turn.keys)
         else:
             balance.excluded[turn.because] += len(turn.keys)
     balance.faults += _invented(seen, told)
-    rest: dict[Sequence[Key], list[Seen]] = {}
-    for call in seen:
-        rest.setdefault(tuple(call.keys[:1]), []).append(call)
-    for turn in _surest_first(told):
-        alike = rest.get(tuple(turn.keys[:1]), [])
-        number = next((number for number, call in enumerate(alike) if _is_of(turn, call)), None)
-        if number is None:
-            balance.faults.append(f"{turn.turn_id}: no call of the engine's said these {len(turn.keys)} ids")
-            continue
-        unread = len(alike.pop(number).keys) - len(turn.keys) - turn.overshoot
+    choices = Counter(call.call for call in seen)
+    pairs, rest = _matched(seen, told)
+    for turn, call in pairs:
+        unread = len(call.keys) - len(turn.keys) - turn.overshoot
         balance.overshoot += turn.overshoot
         balance.note_unread(unread)
-        if unread > UNREAD_IDS:
+        if unread > may_be_unread:
             balance.faults.append(f"{turn.turn_id}: it ends {unread} ids before the engine did")
-    for call in (call for alike in rest.values() for call in alike):
-        balance.faults += _untold(call, outcomes.get(call.call), balance)
+        if not call.is_believable and choices[call.call] == 1 and outcomes.get(call.call) != "hung_up":
+            balance.faults.append(f"{turn.turn_id}: it was recorded, though the evidence of its call failed")
+    paired = {turn.turn_id for turn, _ in pairs}
+    for turn in told:
+        if turn.turn_id not in paired:
+            balance.faults.append(f"{turn.turn_id}: no call of the engine's said these {len(turn.keys)} ids")
+    for call in rest:
+        balance.faults += _untold(call, outcomes.get(call.call), balance, may_be_unread)
     if balance.difference:
         balance.faults.append(f"{balance.difference} tokens went nowhere")
     return balance
+
+
+def _matched(seen: Iterable[Seen], told: Iterable[Told]) -> tuple[list[tuple[Told, Seen]], list[Seen]]:
+    """Each turn with a call that it can be of, and the calls that are left."""
+    rest: dict[Sequence[Key], list[Seen]] = {}
+    for call in sorted(seen, key=lambda call: not call.is_believable):
+        rest.setdefault(tuple(call.keys[:1]), []).append(call)
+    pairs = []
+    # Of partials that may be those of several calls, the longest can be of the fewest.
+    for turn in sorted(told, key=lambda turn: (not turn.complete, -len(turn.keys))):
+        alike = rest.get(tuple(turn.keys[:1]), [])
+        number = next((number for number, call in enumerate(alike) if _is_of(turn, call)), None)
+        if number is not None:
+            pairs.append((turn, alike.pop(number)))
+    return pairs, [call for alike in rest.values() for call in alike]
 
 
 def _invented(seen: Iterable[Seen], told: Iterable[Told]) -> Iterator[str]:
@@ -136,11 +162,6 @@ def _invented(seen: Iterable[Seen], told: Iterable[Told]) -> Iterator[str]:
             yield f"{turn.turn_id}: id {key[2]} at position {key[1]} is told oftener than the engine said it"
 
 
-def _surest_first(told: Iterable[Told]) -> list[Told]:
-    """Of partials that may be those of several calls, the longest can be of the fewest."""
-    return sorted(told, key=lambda turn: (not turn.complete, -len(turn.keys)))
-
-
 def _is_of(turn: Told, call: Seen) -> bool:
     """Whether a turn can be what is told of a call: all of it up to its stop, or what was read before it broke off."""
     length, rest = len(turn.keys), len(call.keys) - len(turn.keys)
@@ -148,13 +169,13 @@ def _is_of(turn: Told, call: Seen) -> bool:
     return (is_whole or (not turn.complete and rest >= turn.overshoot)) and call.keys[:length] == turn.keys
 
 
-def _untold(call: Seen, outcome: Outcome | None, balance: Balance) -> Iterator[str]:
+def _untold(call: Seen, outcome: Outcome | None, balance: Balance, may_be_unread: int) -> Iterator[str]:
     """Account for a call of which nothing is told."""
-    if not call.believable:
-        balance.unbelieved += call.tokens
+    if not call.is_believable:
+        balance.unbelieved += len(call.keys)
         if outcome == "answered":
             yield f"{call.request_id}: it was answered, though its evidence failed"
         return
     balance.note_unread(len(call.keys))
-    if len(call.keys) > (UNREAD_IDS if outcome in ("hung_up", "failed") else 0):
+    if len(call.keys) > (may_be_unread if outcome in ("hung_up", "failed") else 0):
         yield f"{call.request_id}: the engine said {len(call.keys)} ids to a call that was {outcome}; nothing tells of it"

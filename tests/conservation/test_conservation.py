@@ -7,7 +7,7 @@ from struct import pack, unpack
 
 import pytest
 
-from tests.conservation.balance import UNREAD_IDS, Balance, Told, balance_of
+from tests.conservation.balance import Balance, Told, balance_of
 from tests.conservation.trial import Account, Plan, accounted
 
 
@@ -29,12 +29,13 @@ def longest(account: Account, *, complete: bool = True) -> Told:
 
 def test_what_left_the_engine_is_trained_or_left_out_for_a_reason_and_nothing_twice(account: Account) -> None:
     """And every claim of the rows that say so can be derived again."""
-    balance = account.balance()
+    balance, without_partials = account.balances()
 
-    assert [*account.faults, *balance.faults] == []
+    assert [*account.faults, *balance.faults, *without_partials.faults] == []
     assert account.verdict.mismatch is None
     assert balance.trained > balance.seen / 2
     assert balance.overshoot > 0
+    assert without_partials.excluded["aborted"] > 0
     assert account.did["hung_up"] > 3
 
 
@@ -48,10 +49,11 @@ def test_a_turn_that_nobody_tells_of_is_missed(account: Account) -> None:
 
 def test_a_partial_that_nobody_tells_of_is_missed(account: Account) -> None:
     """Though a few ids of a call that was hung up on may have been on their way."""
-    partial = longest(account, complete=False)
-    assert len(partial.keys) > UNREAD_IDS
+    partial, (balance, _) = longest(account, complete=False), account.balances()
+    rest, most = [turn for turn in account.told if turn is not partial], balance.most_unread
+    assert len(partial.keys) > most
 
-    assert held_against(account, [turn for turn in account.told if turn is not partial]).faults
+    assert balance_of(account.seen, rest, account.outcomes, may_be_unread=most).faults
 
 
 def test_a_turn_that_is_told_twice_is_named(account: Account) -> None:

@@ -53,6 +53,9 @@ class Account:
 
     seen: list[Seen]
     told: list[Told]
+    """With partials among what is trained."""
+    told_without: list[Told]
+    """As a trainer gets it who does not ask for partials."""
     outcomes: dict[str, Outcome]
     did: Counter[str]
     verdict: Verdict
@@ -61,9 +64,10 @@ class Account:
     """What is wrong with the rows by themselves."""
     cpu_s: float
 
-    def balance(self) -> Balance:
-        """Hold both against each other."""
-        return balance_of(self.seen, self.told, self.outcomes)
+    def balances(self) -> tuple[Balance, Balance]:
+        """What was seen held against what is told, with partials and without."""
+        with_partials, without = (balance_of(self.seen, told, self.outcomes) for told in (self.told, self.told_without))
+        return with_partials, without
 
 
 @asynccontextmanager
@@ -98,14 +102,13 @@ async def accounted(plan: Plan) -> Account:
                     group.create_task(_session(crowd, room, plan, number))
             house.faults.clear()
             await house.idle()
-            seen = seen_of(exchange for exchange in recorder.exchanges if exchange.request_id.startswith("c"))
-            told, faults = await told_by(house)
-            again, more = await told_by(house, "&include=aborted", in_lines=True)
-            faults += more
-            if sorted(turn.turn_id for turn in told) != sorted(turn.turn_id for turn in again):
-                faults.append("pages and lines do not tell of the same turns")
-            verdict = await _verdict(house)
-    return Account(seen, again, crowd.outcomes, crowd.did, verdict, faults, time.process_time() - started_s)
+            # The gateway itself asks engines what their logprobs are of.
+            asked = [exchange for exchange in recorder.exchanges if not exchange.request_id.startswith("probe-")]
+            seen = seen_of(asked)
+            without, faults = await told_by(house)
+            told, more = await told_by(house, "&include=aborted", in_lines=True)
+            verdict, took_s = await _verdict(house), time.process_time() - started_s
+    return Account(seen, told, without, crowd.outcomes, crowd.did + crowd.refused, verdict, faults + more, took_s)
 
 
 async def _session(crowd: Crowd, room: asyncio.Semaphore, plan: Plan, number: int) -> None:
@@ -194,13 +197,14 @@ def main() -> int:
     parser.add_argument("--token-delay-s", type=float, default=0.005)
     parser.add_argument("--seed", type=int, default=0)
     account = asyncio.run(accounted(Plan(**vars(parser.parse_args()))))
-    balance = account.balance()
-    faults = [*account.faults, *balance.faults]
+    balances = account.balances()
+    faults = [*account.faults, *(fault for balance in balances for fault in balance.faults)]
     for fault in faults[:20]:
         print(fault, file=sys.stderr)
     print(account.verdict)
-    print(account.did)
-    print(f"calls={len(account.seen)} turns={len(account.told)} {balance} cpu_s={account.cpu_s:.1f}"[:2000])
+    print(*(f"{deed}={times}" for deed, times in sorted(account.did.items())))
+    print(*balances, sep="\n")
+    print(f"calls={len(account.seen)} turns={len(account.told)} faults={len(faults)} cpu_s={account.cpu_s:.1f}")
     return int(bool(faults) or account.verdict.mismatch is not None)
 
 
