@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from gateway.sim.server import CONTROL
+from gateway.sim.keys import CONTROL
 from gateway.wire.rows_query import decode_query, digest_of
 from tests.edge.house import HELLO, House, Json, Words, user
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.alternatives import Alternatives
+from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
 from gateway.wire.probe import encode_probe, mode_of
 
 
