@@ -197,7 +197,11 @@ async def opened(plan: Plan, store: RecordingStore) -> AsyncIterator[House]:
     """A gateway, its engine, and a client without a limit on its connections."""
     async with AsyncExitStack() as stack:
         sim = create_sim(
-            tokenizer=FOLDER, token_delay_s=plan.token_delay_s, max_running=plan.streams, journal_size=1 << 30
+            tokenizer=FOLDER,
+            token_delay_s=plan.token_delay_s,
+            max_running=plan.streams,
+            journal_size=1 << 30,
+            logprobs_mode="processed_logprobs",  # whose absence is warned of
         )
         engine = await stack.enter_async_context(serving(sim))
         settings = Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),), client_seed="keep")
