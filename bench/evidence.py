@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gateway.core.segments import Rows
 from gateway.core.turn import Turn
 from gateway.core.types import float32s, token_ids
 from gateway.sim import logprob
 from gateway.sim.server import Entry
-from tests.core.invariants import audit
+from tests.core.invariants import Shown, audit_row, audit_turn
 from tests.core.naive import Above, Sample
 from tests.edge.house import House
 
@@ -28,9 +27,10 @@ async def breaks_of(
     found: list[str] = []
     for session, turns in recorded.items():
         try:
-            samples = [_sample(turn, entries[request_ids[turn.id]]) for turn in turns]
-            audit(turns, samples)
-            await _audit_export(house, session, turns)
+            samples = {turn.id: _sample(turn, entries[request_ids[turn.id]]) for turn in turns}
+            for turn in turns:
+                audit_turn(turn, samples[turn.id])
+            await _audit_export(house, session, turns, samples)
         except AssertionError as broken:
             found.append(f"{session}: {broken}")
     known = set(request_ids.values())
@@ -57,12 +57,23 @@ def _sample(turn: Turn, entry: Entry) -> Sample:
     return Sample(turn.id, Above(), (), (), {}, prompt + sampled, len(prompt), logprobs, end)
 
 
-async def _audit_export(house: House, session: str, turns: Sequence[Turn]) -> None:
-    shown = [(turn["turn_id"], turn["status"]) for turn in await house.turns(session)]
-    assert shown == [(turn.id, turn.status) for turn in turns], "other turns than were put"
-    rows = [(row["row_id"], row["token_ids"], row["loss_mask"], row["logprobs"]) for row in await house.rows(session)]
-    made = [(row.id, row.token_ids.tolist(), row.loss_mask.tolist(), row.logprobs.tolist()) for row in Rows(turns)]
-    assert rows == made, "other rows than the turns make"
+async def _audit_export(house: House, session: str, turns: Sequence[Turn], samples: Mapping[str, Sample]) -> None:
+    """Every turn is trained once where the engine sampled it, or left out because its client never heard of it."""
+    told = await house.turns(session)
+    assert [(turn["turn_id"], turn["status"]) for turn in told] == [(turn.id, turn.status) for turn in turns]
+    page = (await house.call("GET", f"/sessions/{session}/trajectories")).body
+    assert page["next"] is None
+    trained: list[str] = []
+    for row in page["data"]:
+        places = [(part["turn_id"], part["start"], part["end"], part["trained"]) for part in row["turns"]]
+        audit_row(Shown(row["token_ids"], row["loss_mask"], row["logprobs"], places), samples)
+        trained += [turn_id for turn_id, _, _, trains in places if trains]
+    excluded = {left["turn_id"]: left["reason"] for left in page["excluded"]}
+    assert sorted([*trained, *excluded]) == sorted(samples), "a turn is lost, or trained twice"
+    for turn in told:
+        because = "aborted" if turn["status"] == "aborted" else "undelivered"
+        assert excluded.get(turn["turn_id"], because) == because, "another reason than there can be"
+        assert turn["delivered"] is not True or turn["turn_id"] not in excluded, "what arrived is left out"
 
 
 def _ids(entry: Entry) -> list[int]:

@@ -11,12 +11,11 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
-from functools import partial
 
-from gateway.core.fate import fates
 from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
-from gateway.core.segments import Rows
+from gateway.core.rows import Rollout
+from gateway.core.segments import share_of
 from gateway.core.types import (
     Answer,
     Completion,
@@ -32,7 +31,8 @@ from gateway.core.types import (
 from gateway.render.demo import MODEL_NAME
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
-from gateway.wire.export import encode_page, row_object
+from gateway.wire.export import encode_lines
+from gateway.wire.rows import row_object
 from tests.core.sampled import HOW
 
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}},)
@@ -109,8 +109,7 @@ def measured(translator: Translator, client: Callable[[Agent, int], None], turns
     tracemalloc.reset_peak()
     largest, rendered = 0, sum(turn.how == "rendered" for turn in agent.ledger.turns)
     assert rendered > turns * 0.9, f"only {rendered} of {turns} prompts were rendered"
-    encode = partial(row_object, {}, fates(agent.ledger))
-    for piece in encode_page(agent.ledger.turns, None, turns, Rows, encode):
+    for piece in encode_lines(row_object(row) for row in Rollout([share_of(agent.ledger)])):
         assert piece
     largest = max(turn.sequence.length for turn in agent.ledger.turns)
     _, peak = tracemalloc.get_traced_memory()

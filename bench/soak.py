@@ -41,7 +41,7 @@ def session(seed: int, longest: int, left: int) -> int:
     wanted = min(left, rng.choice([longest // 20, longest // 5, longest]))
     while len(agents.samples) < wanted:
         rng.choice(MOVES)(agents, rng)
-        audit(agents.ledger.turns, agents.samples)
+        audit(agents.ledger, agents.samples)
     return len(agents.samples)
 
 

@@ -22,6 +22,7 @@ from gateway.errors import ConfigError
 from gateway.export.command import export
 from gateway.mask.command import mask
 from gateway.settings import Settings, load_settings
+from gateway.verify.command import verify
 
 if TYPE_CHECKING:
     from gateway.edge.check import Finding
@@ -111,6 +112,7 @@ serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  #
 check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
 

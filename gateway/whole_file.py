@@ -1,35 +1,28 @@
 """A file that is there whole or not at all."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-
-_READABLE = 0o644
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Write to a file of a temporary name beside `path`, which takes its place when the block ends well.
+    """Write to a file of another name beside `path`, which takes its place when the block ends well.
 
     Whatever fails in the block leaves `path` as it was, and nothing beside it.
 
     Raises:
         OSError: it cannot be written.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with written.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(_READABLE & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)

@@ -25,11 +25,9 @@ from gateway.wire.rows_query import RowsQuery, decode_query, digest_of
 
 log = structlog.get_logger()
 
-_ANOTHER = "cursor comes from another session: it must be the `next` of an earlier page of this one"
 _GONE = "a session of this rollout was deleted since the first page: begin anew, without cursor"
 
 JSON, LINES, COLUMNS = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
-_TURNS = digest_of("turns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,26 +84,26 @@ class Exports:
         """The session's turns, oldest first."""
         session = self._sessions.get(request.match_info["sid"])
         text = request.query.get("cursor")
-        here = Cursor(0, 0, _TURNS, ((session.number, moment_of(session.ledger)),))
-        cursor = here if text is None else decode_cursor(text, _TURNS)
+        digest = digest_of(["turns", session.number])
+        here = Cursor(0, 0, digest, ((session.number, moment_of(session.ledger)),))
+        cursor = here if text is None else decode_cursor(text, digest)
         if [number for number, _ in cursor.moments] != [session.number]:
-            raise BadRequest(_ANOTHER, param="cursor")
+            raise BadRequest(_GONE, param="cursor")
         return await written(request, _turns(session, cursor), JSON)
 
     def _cursor(self, session: Session, query: RowsQuery) -> Cursor:
         """Where to begin: where an earlier page ended, or here and now."""
+        digest = digest_of([query.digest, session.number])
         if query.cursor is not None:
-            return decode_cursor(query.cursor, query.digest)
+            return decode_cursor(query.cursor, digest)
         members = self._sessions.rollouts.sessions(session.rollout_id)
         moments = tuple((member.number, moment_of(member.ledger)) for member in members)
-        return Cursor(0, len(self._versions), query.digest, moments)
+        return Cursor(0, len(self._versions), digest, moments)
 
     def _reading(self, session: Session, query: RowsQuery, cursor: Cursor) -> Reading:
         members = {member.number: member for member in self._sessions.rollouts.sessions(session.rollout_id)}
         numbers = [number for number, _ in cursor.moments]
-        if session.number not in numbers:
-            raise BadRequest(_ANOTHER, param="cursor")
-        if not members.keys() >= set(numbers):
+        if session.number not in numbers or not members.keys() >= set(numbers):
             raise BadRequest(_GONE, param="cursor")
         shares = [Share(members[number].ledger, moment, members[number].of_rows()) for number, moment in cursor.moments]
         fresh = self._versions.fresh(query.selection.max_staleness, cursor.versions)

@@ -67,7 +67,7 @@ class Pull:
             raise BadRequest(f"status must be {' or '.join(_STATUSES)}", param="status")
         places = self._places(status, group_id)
         if media != JSON:
-            rollouts = [self._standing(place, query) for place in places]
+            rollouts = self._standing(places, query)
             return await written(request, in_one(media, _whole(rollouts, query)), media)
         digest = digest_of([query.digest, status, group_id])
         cursor = PullCursor(0, digest) if query.cursor is None else decode_pull_cursor(query.cursor, digest)
@@ -82,28 +82,39 @@ class Pull:
                 places.append((rollout.place if status == "finished" else rollout.number, members))
         return sorted(places, key=lambda place: place[0])
 
-    def _standing(self, place: _Place, query: RowsQuery, within: Cursor | None = None) -> _Standing:
-        """A rollout as it is now, or as it was when a part of it was read."""
-        number, members = place
-        moments = within.moments if within else tuple((member.number, moment_of(member.ledger)) for member in members)
-        known = {member.number: member for member in members}
-        shares = [Share(known[member].ledger, moment, known[member].of_rows()) for member, moment in moments]
-        versions = within.versions if within else len(self._versions)
+    def _standing(self, places: Sequence[_Place], query: RowsQuery) -> list[_Standing]:
+        """Rollouts as they are now."""
+        versions = len(self._versions)
         fresh = self._versions.fresh(query.selection.max_staleness, versions)
-        return _Standing(number, moments, shares, versions, fresh, within.start if within else 0)
+        standing = []
+        for place, members in places:
+            moments = tuple((member.number, moment_of(member.ledger)) for member in members)
+            standing.append(_Standing(place, moments, _shares(members, moments), versions, fresh))
+        return standing
 
     def _rest(self, places: Sequence[_Place], cursor: PullCursor, query: RowsQuery) -> list[_Standing]:
         """What is still to be read, the rest of a rollout first; no more than can be looked at, and one.
 
         A rollout of which a session was freed meanwhile is read again as it now is: else what is left would be missed.
         """
-        rest = [place for place in places if place[0] > cursor.place][: _PAGE_ROLLOUTS + 1]
-        standing = [self._standing(place, query) for place in rest]
-        begun = next((place for place in places if cursor.within and place[0] == cursor.place), None)
-        if begun is None or cursor.within is None:
+        within = cursor.within
+        first = cursor.place if within else cursor.place + 1
+        rest = [place for place in places if place[0] >= first][: _PAGE_ROLLOUTS + 1]
+        standing = self._standing(rest, query)
+        if within is None or not rest or rest[0][0] != cursor.place:
             return standing
-        whole = {member.number for member in begun[1]} >= {number for number, _ in cursor.within.moments}
-        return [self._standing(begun, query, cursor.within if whole else None), *standing]
+        members = rest[0][1]
+        if not {member.number for member in members} >= {number for number, _ in within.moments}:
+            return standing
+        fresh = self._versions.fresh(query.selection.max_staleness, within.versions)
+        shares = _shares(members, within.moments)
+        begun = _Standing(cursor.place, within.moments, shares, within.versions, fresh, within.start)
+        return [begun, *standing[1:]]
+
+
+def _shares(members: Sequence[Session], moments: Sequence[tuple[int, Moment]]) -> list[Share]:
+    known = {member.number: member for member in members}
+    return [Share(known[number].ledger, moment, known[number].of_rows()) for number, moment in moments]
 
 
 def _page(rest: Sequence[_Standing], query: RowsQuery, cursor: PullCursor) -> Iterator[bytes]:
@@ -118,7 +129,7 @@ def _page(rest: Sequence[_Standing], query: RowsQuery, cursor: PullCursor) -> It
         rollout = Rollout(standing.shares, query.selection, standing.fresh)
         end = min(len(rollout), standing.start + room)
         parts.append((rollout, range(standing.start, end)))
-        room -= end - standing.start
+        room -= len(parts[-1][1])
         if end < len(rollout):
             within = Cursor(end, standing.versions, cursor.query, standing.moments)
             following = replace(cursor, place=standing.place, within=within)

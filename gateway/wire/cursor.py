@@ -9,7 +9,7 @@ from gateway.errors import BadRequest
 _CURSOR = re.compile(r"([0-9]{1,12})\.([0-9]{1,12})\.([0-9a-f]{8})((?:\.[0-9]{1,12}-[0-9]{1,12}-[0-9]{1,12})+)")
 
 _NONE_OF_OURS = "cursor must be the `next` of an earlier page"
-_ANOTHER_QUERY = "cursor comes from another query: repeat the parameters of the first page"
+_ANOTHER_QUERY = "cursor comes from another query: repeat the path and the parameters of the first page"
 _PULL_CURSOR = re.compile(r"([0-9]{1,12})\.([0-9a-f]{8})(?:~(.+))?")
 
 

@@ -9,16 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from gateway.core.ledger import Ledger, PendingTurn
 from gateway.core.prompt import build_prompt
+from gateway.core.sampling import record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import (
     Answer,
     Completion,
     FinishReason,
+    Labels,
     Message,
     Origin,
+    Sampling,
     ToolCall,
     TurnRequest,
     VersionSpan,
@@ -62,6 +66,8 @@ class Agents:
     scribe: Scribe = field(default_factory=Scribe)
     samples: list[Sample] = field(default_factory=list)
     own_ids: dict[str, str] = field(default_factory=dict)
+    varied: bool = False
+    """Whether some turns are not to be trained, and some are sampled greedily."""
     next_id: int = 1 << 20
     calls: int = 0
 
@@ -166,7 +172,10 @@ class Agents:
     def prepare(self, asked: Sequence[Said], above: Above) -> Call:
         """The ledger and the naive record find the same parent, and count the same differences."""
         messages = tuple(map(message, asked))
-        request = TurnRequest(messages, model=above.model, tools=above.tools, template_kwargs=above.kwargs or {})
+        labels = Labels(train=not self.varied or len(self.samples) % 5 != 3)
+        request = TurnRequest(
+            messages, model=above.model, tools=above.tools, template_kwargs=above.kwargs or {}, labels=labels
+        )
         pending, found = self.ledger.prepare(request), find(self.samples, asked, above)
         assert (found.sample and found.sample.id) == (pending.parent and pending.parent.id)
         assert found.differences == {kind: found.messages for kind, found in pending.differences.items()}
@@ -220,12 +229,17 @@ class Agents:
         spans = tuple(VersionSpan(f"v{start}", start, stop) for start, stop in pairwise(cuts))
         completion = Completion(ids, logprobs, FinishReason("stop" if end == "cut" else end), spans)
         told = Answer(message(answer, sampled=True), ("stop_cut",) if end == "cut" else ())
-        turn = call.pending.seal(f"t{self.next_id}", prompt, completion, told, Origin("engine", 0), **HOW)
+        turn = call.pending.seal(f"t{self.next_id}", prompt, completion, told, Origin("engine", 0), **self.how())
         sample = call.found.sample
         new = call.found.new if sample else call.asked[leading(call.asked) :]
         path = (*(sample.path if sample else ()), *((said, False) for said in new), (answer, True))
         whole = token_ids(prompt.ids) + ids
         return Sample(turn.id, call.above, call.asked, path, answer, whole, len(prompt.ids), logprobs, end), turn
+
+    def how(self) -> dict[str, Any]:
+        """How the next turn is sampled."""
+        greedy = self.varied and len(self.samples) % 7 == 5
+        return HOW | {"sampling": record(Sampling(temperature=0.0), max_tokens=9)} if greedy else HOW
 
     def commit(self, call: Call, sample: Sample, turn: Turn) -> None:
         """The one mutation, on both sides."""

@@ -4,6 +4,7 @@ import json
 import struct
 from array import array
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from gateway.core.rows import Rollout, Row
 from gateway.core.segments import share_of
 from gateway.core.selection import Selection
 from gateway.core.side_arrays import SideArray
+from gateway.core.types import JsonObject
 from tests.core.toy import Talk, assistant, user
 
 
@@ -32,6 +34,11 @@ def rows(talk: Talk, fresh: frozenset[str] | None = None, **selection) -> list[R
     return list(Rollout([share_of(talk.ledger)], Selection(**selection), fresh))
 
 
+def told_of(row: Row, claims: JsonObject | None = None) -> dict[str, Any]:
+    """Its certificate."""
+    return certificate(row, claims or {})
+
+
 def talk() -> Talk:
     """Two turns, the second with an answer that came back changed; and a third beside it."""
     made = Talk()
@@ -46,7 +53,7 @@ def test_a_certificate_hashes_every_array_whole_and_turn_by_turn(selection):
     """The prompt of a turn is all that stands before it."""
     fresh = frozenset("b") if selection.get("max_staleness") == 0 else None
     for row in rows(talk(), fresh, **selection):
-        made = certificate(row, {})
+        made = told_of(row)
         weights = {"loss_weights": sha(floats(row.loss_weights))} if row.loss_weights else {}
         assert made["arrays"] == {
             "token_ids": sha(ids(row.token_ids)),
@@ -68,7 +75,7 @@ def test_a_certificate_hashes_every_array_whole_and_turn_by_turn(selection):
 def test_a_certificate_says_how_each_prompt_came_about():
     """Rendered for a reason, or bridged from the turn before; and what differed in the history."""
     made = talk()
-    told = certificate(rows(made)[0], {})["turns"]
+    told = told_of(rows(made)[0])["turns"]
     assert [(turn["how"], turn["reason"], turn["base_id"]) for turn in told] == [
         ("rendered", "first_turn", None),
         ("bridged", None, "t0"),
@@ -81,7 +88,7 @@ def test_a_certificate_says_how_each_prompt_came_about():
 
 def test_a_certificate_says_what_was_selected():
     """And which versions of the row that masks."""
-    made = certificate(rows(talk(), frozenset("b"), max_staleness=0)[0], {})
+    made = told_of(rows(talk(), frozenset("b"), max_staleness=0)[0])
     assert made["selection"] == {
         "leaves": "all",
         "include": [],
@@ -100,7 +107,7 @@ def test_claims_and_certificate_are_hashed_as_sorted_json():
     claims = {"b": [1, 1.0, None, True], "a": {"ü": "\u2028\ud800"}}
     text = b'{"a":{"\xc3\xbc":"\xe2\x80\xa8\xed\xa0\x80"},"b":[1,1.0,null,true]}'
     assert hash_of(claims) == sha(text)
-    made = certificate(rows(talk())[0], claims)
+    made = told_of(rows(talk())[0], claims)
     assert made["claims"] == sha(text)
     assert list(made)[-1] == "row"
     rest = {name: value for name, value in made.items() if name != "row"}
@@ -125,7 +132,7 @@ def test_side_arrays_are_hashed_with_their_places_and_shapes():
         side_arrays={"routed_experts": later, "sampling_mask": mask2},
     )
     (row,) = rows(made)
-    told = certificate(row, {})
+    told = told_of(row)
     two = row.turns[1].start
     whole = f'{{"dtype":"|u1","shape":[{len(row.token_ids) - 1},2],"start":0}}'.encode()
     assert told["arrays"]["side_arrays"]["routed_experts"] == sha(whole + experts.data + later.data)
@@ -150,7 +157,7 @@ def test_a_side_array_that_the_row_has_not_is_null():
     mask = SideArray(0, "<u4", (2,), ids([7, 8]), array("I", [0, 1, 2]))
     first = made.take(user("a"), answer=assistant("x"), side_arrays={"sampling_mask": mask})
     made.take(user("a"), first.message, user("b"))
-    told = certificate(rows(made)[0], {})
+    told = told_of(rows(made)[0])
     assert told["arrays"]["side_arrays"] == {"sampling_mask": None}
     assert [turn["side_arrays"] for turn in told["turns"]] == [{"sampling_mask": None}] * 2
 

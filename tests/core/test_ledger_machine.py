@@ -21,7 +21,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_sampled_id_is_trained_once_in_its_own_context(self):
-        audit(self.agents.ledger.turns, self.agents.samples)
+        audit(self.agents.ledger, self.agents.samples)
 
     @rule(rng=CHOICES)
     def start(self, rng: Random):

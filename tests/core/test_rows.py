@@ -55,6 +55,7 @@ def test_a_linear_session_is_one_row_with_every_sampled_id_trained():
     assert row.messages == [*history[:-1]]
     assert row.rollout_trainable_tokens == sum(row.loss_mask)
     assert (row.loss_weights, row.stale_versions, row.side_arrays) == (None, (), {})
+    assert row.arrays == {"token_ids": row.token_ids, "loss_mask": row.loss_mask, "logprobs": row.logprobs}
 
 
 def test_a_shared_turn_stands_in_each_row_and_is_trained_in_the_first():
@@ -74,6 +75,7 @@ def test_the_weights_of_a_split_turn_add_up_to_one():
     talk.take(*talk.ledger.history(talk.ledger.turns[0]), user("d"))
     split = rows(talk, shared="split")
     assert len(split) == 3
+    assert split[0].arrays["loss_weights"] == split[0].loss_weights
     for row in split:
         first, own = row.turns
         assert set(row.loss_weights[first.start : first.end]) == {float32s([1 / 3])[0]}
@@ -158,7 +160,7 @@ def test_side_arrays_are_those_of_the_turns():
     first = talk.take(user("a"), answer=assistant("x"), side_arrays=held)
     (row,) = rows(talk)
     assert row.side_arrays == {name: array.moved(array.start + start) for name, array in held.items()}
-    more = len(talk.renderer.bridge([], [], [user("b")], ()))
+    more = len(talk.renderer.bridge([], [], [user("b")], ()) or ())
     talk.take(
         user("a"),
         first.message,

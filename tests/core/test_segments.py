@@ -46,8 +46,8 @@ def test_a_shared_turn_is_trained_in_the_first_row_that_holds_it():
     once = segments(talk)
     assert trained(once) == {"t1": ["t0", "t1"], "t2": ["t2"]}
     assert [once.masked(t0, 0), once.masked(t0, 1)] == [None, "earlier_row"]
-    for shared in ("split", "duplicate"):
-        found = segments(talk, Selection(shared=shared))
+    for selection in (Selection(shared="split"), Selection(shared="duplicate")):
+        found = segments(talk, selection)
         assert trained(found) == {"t1": ["t0", "t1"], "t2": ["t0", "t2"]}
         assert [found.rows_of(turn) for turn in (t0, t1, t2)] == [2, 1, 1]
 
@@ -56,8 +56,12 @@ def test_trainable_tokens_count_what_the_rows_train():
     """A turn counts once, be it shared or not, unless every row trains all of it."""
     talk = forked()
     t0, t1, t2 = (len(turn.completion.ids) for turn in talk.ledger.turns)
-    for shared, tokens in (("once", t0 + t1 + t2), ("split", t0 + t1 + t2), ("duplicate", t0 + t1 + t0 + t2)):
-        assert segments(talk, Selection(shared=shared)).trainable_tokens() == tokens
+    for selection, tokens in (
+        (Selection(), t0 + t1 + t2),
+        (Selection(shared="split"), t0 + t1 + t2),
+        (Selection(shared="duplicate"), t0 + t1 + t0 + t2),
+    ):
+        assert segments(talk, selection).trainable_tokens() == tokens
 
 
 def test_who_trains_a_shared_turn_is_settled_after_selection():
@@ -72,6 +76,8 @@ def test_a_turn_that_is_not_to_be_trained_is_context_in_a_row_that_trains_others
     found = segments(forked(labels=UNTRAINED), Selection(dropped="exclude"))
     assert trained(found) == {"t1": ["t0"], "t2": ["t2"]}
     assert left_out(found) == {"t1": "train_false"}
+    t0, _, t2 = (len(turn.completion.ids) for turn in found.share.ledger.turns)
+    assert found.trainable_tokens() == t0 + t2
 
 
 def test_a_row_whose_turns_others_train_is_there_only_where_each_row_trains_them():

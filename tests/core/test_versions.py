@@ -39,4 +39,4 @@ def test_unknown_is_none_of_them():
     """It is neither newer than a version, nor older, nor fresh."""
     versions = seen("a", "unknown")
     assert len(versions) == 1
-    assert versions.fresh(0) == {"a"}
+    assert versions.fresh(0) == frozenset(["a"])

@@ -6,7 +6,12 @@ AGENT_ROUTES = [
     ("GET", "/v1/models"),
     ("GET", "/sessions/s/v1/models"),
 ]
-ADMIN_ROUTES = [("GET", "/sessions/s/turns"), ("GET", "/sessions/s/trajectories"), ("GET", "/metrics")]
+ADMIN_ROUTES = [
+    ("GET", "/sessions/s/turns"),
+    ("GET", "/sessions/s/trajectories"),
+    ("GET", "/trajectories"),
+    ("GET", "/metrics"),
+]
 OPEN_ROUTES = [("GET", "/health"), ("GET", "/ready")]
 KEYS = {"agent_key": "a-key-for-agents", "admin_key": "a-key-for-the-trainer"}
 

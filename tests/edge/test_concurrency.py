@@ -64,27 +64,32 @@ async def settled(house: House, store: KeepingStore) -> None:
             return
 
 
-async def pages(house: House, what: str) -> list[Json]:
-    """All of a listing."""
+async def pages(house: House, what: str) -> tuple[list[Json], list[Json]]:
+    """All of a listing, and what it leaves out."""
     found: list[Json] = []
     cursor = ""
     while True:
         page = (await house.call("GET", f"/sessions/s/{what}{cursor}")).body
         found += page["data"]
         if page["next"] is None:
-            return found
+            return found, page.get("excluded", [])
         cursor = f"?cursor={page['next']}"
 
 
 async def audit(house: House, store: KeepingStore) -> None:
-    """What is exported is what the engine sampled, each id trained once; what was aborted is only kept."""
-    turns, rows = await pages(house, "turns"), await pages(house, "trajectories")
+    """What is exported is what the engine sampled, each id trained once; what nobody got is only kept."""
+    rows, excluded = await pages(house, "trajectories")
+    turns, _ = await pages(house, "turns")  # later, so that of what is left out at least as much is known
     assert sorted(turn["turn_id"] for turn in turns) == sorted(turn.id for turn in store.turns)
     assert await house.metric("gateway_turns_total") == len(turns)
     complete = {turn["turn_id"] for turn in turns if turn["status"] == "complete"}
     assert {turn["parent_id"] for turn in turns} <= complete | {None}
     trained = [part["turn_id"] for row in rows for part in row["turns"] if part["trained"]]
-    assert sorted(trained) == sorted(complete)
+    left_out = {left["turn_id"]: left["reason"] for left in excluded}
+    assert sorted([*trained, *left_out]) == sorted(turn["turn_id"] for turn in turns)
+    lost = {turn["turn_id"] for turn in turns if turn["delivered"] is False}
+    for turn_id, reason in left_out.items():
+        assert (reason, turn_id in complete) in ([("undelivered", True)] if turn_id in lost else [("aborted", False)])
     sampled = {(ids(entry.token_ids), ids(entry.emitted)) for entry in house.journal if entry.finished}
     for row in rows:
         tokens, mask = row["token_ids"], [0] * len(row["token_ids"])

@@ -15,8 +15,9 @@ async def test_a_session_that_was_made_says_where_it_is_and_is_there(house: Hous
     assert made.body.keys() == {"session_id", "base_url"}
     base = house.http.make_url("/")
     assert made.body["base_url"] == f"{base}sessions/run%207/a/v1"
-    for what in ("turns", "trajectories"):
-        assert (await house.call("GET", f"/sessions/run%207/a/{what}")).body == {"data": [], "next": None}
+    empty: Json = {"data": [], "next": None}
+    for what, body in (("turns", empty), ("trajectories", {**empty, "excluded": []})):
+        assert (await house.call("GET", f"/sessions/run%207/a/{what}")).body == body
     state = await house.shown("run%207/a")
     assert state["session_id"] == "run 7/a"
     assert (state["group_id"], state["metadata"], state["status"], state["reward"]) == ("g", {"task": 1}, "open", None)

@@ -120,12 +120,13 @@ async def test_an_unknown_session_is_404(house: House, what: str) -> None:
 async def test_a_cursor_that_is_none_of_ours_is_400(house: House, cursor: str) -> None:
     """Not a failure, and not the first page."""
     await house.ask("s")
-    url = house.http.make_url("/sessions/s/turns").with_query(cursor=cursor)
+    for what in ("turns", "trajectories"):
+        url = house.http.make_url(f"/sessions/s/{what}").with_query(cursor=cursor)
 
-    answer = await house.call("GET", url.raw_path_qs)
+        answer = await house.call("GET", url.raw_path_qs)
 
-    assert answer.status == 400
-    assert answer.error["param"] == "cursor"
+        assert answer.status == 400
+        assert answer.error["param"] == "cursor"
 
 
 async def exchanged(house: House, *requests: bytes) -> bytes:
@@ -274,7 +275,7 @@ async def test_an_export_that_fails_halfway_does_not_look_like_one(
 ) -> None:
     """Its connection breaks, so that nobody takes a part for the whole; the next request is served."""
     await house.ask("s", HELLO, words.said("Hi."))
-    monkeypatch.setattr("gateway.edge.server.told_turn", lambda _fates, _turn: {"not": object()})
+    monkeypatch.setattr("gateway.edge.exports.told_turn", lambda _turn, _fate: {"not": object()})
     with pytest.raises(ClientPayloadError):
         await house.turns("s")
     monkeypatch.undo()

@@ -39,7 +39,8 @@ def test_the_wheel_is_the_package_and_its_papers(wheel: zipfile.ZipFile) -> None
     """Package data is there, as are the types' marker and the licence; no tests, no caches, no tools."""
     papers = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
-    assert set(wheel.namelist()) == package() | {f"{NAME}.dist-info/{paper}" for paper in papers}
+    schema = {"gateway/row.schema.json"}
+    assert set(wheel.namelist()) == package() | schema | {f"{NAME}.dist-info/{paper}" for paper in papers}
     assert "gateway/py.typed" in wheel.namelist()
 
 
@@ -62,7 +63,7 @@ def test_the_wheel_says_what_it_needs(wheel: zipfile.ZipFile) -> None:
 
 def test_the_sdist_builds_the_same_wheel(sdist: set[str]) -> None:
     """It has the package, what its metadata is made from, and what the build tool adds."""
-    made_from = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"}
+    made_from = {"pyproject.toml", "docs/row.schema.json", "README.md", "CHANGELOG.md", "LICENSE"}
 
     assert sdist == package() | made_from | {"PKG-INFO", ".gitignore"}
 

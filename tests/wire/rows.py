@@ -61,7 +61,8 @@ def talk() -> Talk:
 
 def _beside() -> dict[str, SideArray]:
     prompt, sampled = 32, 6
-    mask = SideArray(0, "<u4", (8,), token_ids([1, 2, 3, 4, 5, 6, 7, 8]).tobytes(), token_ids([0, 2, 3, 5, 6, 7, 8]))
+    could = token_ids([1, 2068, 2111, 4, 2110, 2101, 2046, 2])  # the ids of the answer, and here and there another
+    mask = SideArray(0, "<u4", (8,), could.tobytes(), token_ids([0, 2, 3, 5, 6, 7, 8]))
     routed = SideArray(-prompt, "|u1", (prompt + sampled - 1, 2, 1), bytes(range(2 * (prompt + sampled - 1))))
     return {"routed_experts": routed, "sampling_mask": mask}
 

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from gateway.core.rows import Rollout
 from gateway.core.segments import Segments, share_of
 from gateway.core.selection import Selection
-from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.types import Completion, FinishReason, JsonObject, VersionSpan, float32s, token_ids
 from gateway.wire.rows import excluded_objects, row_hash_of, row_object, with_footer
 from tests.core.toy import Talk, user
 from tests.wire.rows import QUERIES, SESSION, SYSTEM, TOOLS, export, talk
@@ -163,12 +163,13 @@ def test_the_footer_says_what_the_file_holds_and_what_it_leaves_out():
 
 def test_what_is_left_out_is_asked_for_after_the_last_row():
     """An export that is read slowly need not hold it."""
-    asked = []
-    written = with_footer([{"certificate": {"row": "0" * 64}}], lambda: asked.append(1) or [])
+    excluded: list[JsonObject] = []
+    written = with_footer([{"certificate": {"row": "0" * 64}}], lambda: excluded)
     next(written)
-    assert not asked
-    assert list(next(written)) == ["footer"]
-    assert asked
+    excluded.append({"turn_id": "t"})
+    footer = next(written)["footer"]
+    assert isinstance(footer, dict)
+    assert footer["excluded"] == [{"turn_id": "t"}]
     assert row_hash_of({"certificate": {"row": "f"}}) == "f"
 
 
