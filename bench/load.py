@@ -200,7 +200,7 @@ async def opened(plan: Plan, store: RecordingStore) -> AsyncIterator[House]:
             tokenizer=FOLDER, token_delay_s=plan.token_delay_s, max_running=plan.streams, journal_size=1 << 30
         )
         engine = await stack.enter_async_context(serving(sim))
-        settings = Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),))
+        settings = Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),), client_seed="keep")
         gateway = await stack.enter_async_context(serving(create_app(settings, store=store)))
         client = TestClient(gateway, connector=aiohttp.TCPConnector(limit=0))
         yield House(await stack.enter_async_context(client), sim)

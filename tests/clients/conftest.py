@@ -77,7 +77,6 @@ def play(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Play:
 
 async def _play(child: Child, answers: Sequence[str], faults: Sequence[Fault]) -> Played:
     sim = create_sim(model=MODEL_NAME, tokenizer=FOLDER, token_delay_s=FAULTY_TOKEN_DELAY_S if faults else 0.0)
-    sim[FAULTS].extend(faults)
     policy = ScriptedPolicy(Vocabulary(FOLDER), SPLIT_RATE, answers=iter(answers))
     sim[ENGINE] = replace(sim[ENGINE], policy=policy)
     async with TestServer(sim) as engine:
@@ -89,10 +88,12 @@ async def _play(child: Child, answers: Sequence[str], faults: Sequence[Fault]) -
 
         app.on_response_prepare.append(note)
         async with TestServer(app) as gateway, ClientSession(gateway.make_url("/")) as http:
+            sim[FAULTS].extend(faults)  # not before the gateway has probed its engine
             said = await child.run(str(gateway.make_url(f"/sessions/{child.agent}/v1")))
             content_types = list(answered)
             turns, rows = [await _listed(http, f"sessions/{child.agent}/{what}") for what in ("turns", "trajectories")]
-    return Played(said, turns, rows, content_types, list(sim[JOURNAL].entries))
+    calls = [entry for entry in sim[JOURNAL].entries if not (entry.request_id or "").startswith("probe-")]
+    return Played(said, turns, rows, content_types, calls)
 
 
 async def _listed(http: ClientSession, path: str) -> list[Json]:

@@ -80,8 +80,8 @@ async def test_what_waits_for_a_client_that_sips_is_bounded_and_then_it_counts_a
         sipping.cancel()
     await house.idle()
     assert await waiting_bytes(house) == await house.metric("gateway_streams") == 0
-    assert [turn["status"] for turn in await house.turns("s")] == ["aborted"]
-    assert [turn["status"] for turn in await house.turns("t")] == ["complete"]
+    assert [turn["ended_by"] for turn in await house.turns("s")] == ["client_gone"]
+    assert [turn["ended_by"] for turn in await house.turns("t")] == ["stop"]
 
 
 async def test_a_client_that_never_ceases_to_read_gets_everything(open_house: OpenHouse, renderers: Renderers) -> None:

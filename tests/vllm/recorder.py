@@ -54,7 +54,7 @@ class Exchange:
 
 
 class Recorder:
-    """Passes every request on to `upstream` and keeps the exchanges of ``POST /inference/v1/generate``.
+    """Passes every request on to `upstream` and keeps the exchanges of ``POST /inference/v1/generate``, but for probes.
 
     Bytes go through as they come, and the engine loses its client as soon as the proxy loses its own.
     """
@@ -102,9 +102,10 @@ class Recorder:
             return response
 
     def _record(self, request: web.Request, body: bytes) -> Exchange | None:
-        if (request.method, request.path) != ("POST", GENERATE):
+        request_id = request.headers.get("X-Request-Id", "")
+        if (request.method, request.path) != ("POST", GENERATE) or request_id.startswith("probe-"):
             return None
-        self.exchanges.append(Exchange(json.loads(body), request.headers.get("X-Request-Id", "")))
+        self.exchanges.append(Exchange(json.loads(body), request_id))
         return self.exchanges[-1]
 
 

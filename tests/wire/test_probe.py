@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.types import Alternatives, Completion, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.alternatives import Alternatives
+from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
 from gateway.wire.probe import encode_probe, mode_of
 
 
@@ -47,6 +48,13 @@ def test_both_modes_are_told_from_whatever_was_sampled(logits, data):
 
 
 FIRST = {5: -1.0, 6: -2.0, 7: -3.0}
+
+
+def test_a_small_model_is_told_as_well():
+    """Its likeliest tokens are all but alike; a token that only one answer names does not matter."""
+    cold = {5: -11.9, 6: -11.9025, 7: -11.905}
+    assert mode_of(answer(cold), answer(cold)) == ("raw", "")
+    assert mode_of(answer(cold), answer({8: -12.5, 5: -11.9, 6: -11.90125, 7: -11.9025})) == ("processed", "")
 
 
 @pytest.mark.parametrize(
