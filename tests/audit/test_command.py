@@ -14,6 +14,7 @@ from gateway.audit.command import audit
 from gateway.audit.rows import count_items
 from gateway.export.command import export
 from gateway.sim import FAULTS, JOURNAL, create_sim, logprob
+from gateway.verify.command import verify
 from tests.edge.house import HELLO, House, OpenHouse, serving, user
 
 
@@ -115,7 +116,7 @@ async def test_a_logprob_that_was_not_the_engines_is_found_at_its_place(audited:
 
 @pytest.mark.parametrize("name", ["out.ndjson", "out.parquet", "out.arrow"])
 async def test_a_teachers_scores_ride_in_the_rows(audited: Audited, name: str) -> None:
-    """With every other field and the footer as they were."""
+    """With every other field and the footer as they were, so that the file still verifies."""
     file = await audited.exported("rows.ndjson")
     before = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     teacher = create_sim(model="teacher")
@@ -128,6 +129,7 @@ async def test_a_teachers_scores_ride_in_the_rows(audited: Audited, name: str) -
         status, report = await audited.audit(file, **flags)
 
     assert (status, report["all"]["max_gap"]) == (0, 0.0)
+    assert await run(verify, file=flags["out"]) == 0
     assert len(teacher[JOURNAL].entries) == 4
     if name == "out.ndjson":
         *rows, footer = [orjson.loads(line) for line in flags["out"].read_bytes().splitlines()]

@@ -31,7 +31,7 @@ SELECTIONS = st.builds(
 )
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 9), st.lists(SELECTIONS, min_size=3, max_size=3))
+@given(st.randoms(use_true_random=False), st.integers(1, 8), st.lists(SELECTIONS, min_size=2, max_size=2))
 def test_every_turn_is_trained_as_selected_or_left_out_for_a_reason(rng: Random, moves, selections):
     """`once`: in one row; `split`: with weights that add up to one; `duplicate`: in every row that holds it."""
     agents = Agents(varied=True)
