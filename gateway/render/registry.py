@@ -109,7 +109,10 @@ def _maker(spec: str, tokenizer: Tokenizer, given: Renderer | None, retention: s
         return partial(_demo, tokenizer), []
     if spec not in ("auto", "prime"):
         raise ConfigError(f"--renderer {spec}: must be auto, prime, demo or module:factory")
-    kept, own = (_kept(prime.prime_renderer(tokenizer, thinking_retention=policy)) for policy in (retention, None))
+    kept, own = (
+        _kept(prime.prime_renderer(tokenizer, thinking_retention=policy, template_kwargs={}))
+        for policy in (retention, None)
+    )
     note = f"thinking_retention {kept!r}: bridges keep reasoning that the template of {name!r} ({own!r}) would strip"
     return partial(_prime, tokenizer, retention), [note] if kept != own else []
 
