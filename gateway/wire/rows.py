@@ -12,8 +12,8 @@ from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject, Message
 from gateway.wire.arrays import encode_array, encode_old_form, encode_side_array
 from gateway.wire.chat_answer import encoded_call
-from gateway.wire.export import told_turn
 from gateway.wire.rows_query import ArrayForm, SideArrayForm
+from gateway.wire.turns import told_turn
 
 _DTYPES = {"I": "<u4", "B": "|u1", "f": "<f4"}
 _BY_THE_MODEL = ("stop", "tool_calls")

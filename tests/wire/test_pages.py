@@ -1,0 +1,48 @@
+"""What a trainer reads: pages and lines."""
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.wire.pages import encode_lines, encode_page
+
+
+def read(pieces):
+    """What a client makes of a page."""
+    return orjson.loads(b"".join(pieces))
+
+
+@given(st.lists(st.integers(0, 99), max_size=20))
+def test_a_page_holds_its_items_in_order(items):
+    """And the cursor of the page that follows, and what else is said."""
+    listed = [{"item": item} for item in items]
+    assert read(encode_page(listed, "1.2")) == {"data": listed, "next": "1.2"}
+    assert list(read(encode_page(listed, None, {"excluded": [1]})).items()) == [
+        ("data", listed),
+        ("next", None),
+        ("excluded", [1]),
+    ]
+
+
+def test_a_page_of_large_items_comes_in_pieces():
+    """So that no more than one of them is held at a time; together they are the page."""
+    items = [{"item": name * 70_000} for name in "123"]
+    waiting = iter(items)
+    pieces = encode_page(waiting, None)
+
+    assert next(pieces)
+    assert next(waiting) == items[1]
+    assert len(list(pieces)) == 2
+    assert read(encode_page(items, None))["data"] == items
+
+
+def test_lines_come_in_pieces_of_whole_lines():
+    """A small one waits for others, a large one for nobody."""
+    small, large = {"item": "1\n2"}, {"item": "3" * 70_000}
+    pieces = list(encode_lines([small, small, large, small]))
+
+    assert len(pieces) == 2
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    assert [orjson.loads(line) for line in b"".join(pieces).splitlines()] == [small, small, large, small]
+    assert list(encode_lines([])) == []
+    assert len(list(encode_lines([large]))) == 1
