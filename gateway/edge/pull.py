@@ -6,6 +6,7 @@ whatever has been read, and a rollout that is finished again with another reward
 session later moves to the end, and is read there as a whole.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +23,8 @@ from gateway.edge.standing import PAGE_ROLLOUTS, Reading, Standing
 from gateway.errors import BadRequest
 from gateway.wire.cursor import Cursor, decode_cursor
 from gateway.wire.rows_query import decode_query, digest_of
+
+_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Pull:
             raise BadRequest(f"status must be {' or '.join(get_args(Status))}", param="status")
         asked = _Asked(cast(Status, status), group_id, Reading(query, self._versions))
         if media != JSON:
-            return await self._answers.all_in_one(request, asked.reading.whole([*self._behind(asked, 0)]), media)
+            return await self._answers.all_in_one(request, asked.reading.whole(await self._all(asked)), media)
         digest = digest_of([query.digest, status, group_id])
         cursor = Cursor(0, digest) if query.cursor is None else decode_cursor(query.cursor, digest)
         rest = [*self._begun(asked, cursor), *islice(self._behind(asked, cursor.rollout), PAGE_ROLLOUTS + 1)]
@@ -69,6 +72,15 @@ class Pull:
         for rollout in self._rollouts.after(asked.status, place):
             if sessions := asked.of(rollout):
                 yield asked.reading.now(rollout.place_in(asked.status), sessions)
+
+    async def _all(self, asked: _Asked) -> list[Standing]:
+        """All rollouts, as they are while an answer begins: many thousand take longer than a turn should wait."""
+        standings, place = list[Standing](), 0
+        while some := [*islice(self._behind(asked, place), _AT_ONCE)]:
+            standings += some
+            place = some[-1].rollout
+            await asyncio.sleep(0)
+        return standings
 
     def _begun(self, asked: _Asked, cursor: Cursor) -> Iterator[Standing]:
         """The rest of the rollout that the page before began, whatever its status is now.
