@@ -99,7 +99,7 @@ class _Rows:
     def __init__(self, standing: Standing, reading: Reading) -> None:
         self._query, selection = reading.query, reading.query.selection
         sessions = zip(standing.sessions, standing.moments, strict=True)
-        told = [SessionAt(session.ledger, moment, session.of_rows()) for session, (_, moment) in sessions]
+        told = [SessionAt(session.ledger, moment, session.of_rows) for session, (_, moment) in sessions]
         fresh = reading.versions.fresh(selection.max_staleness, standing.versions)
         self._rollout = Rollout(told, selection, fresh)
         self._sessions = [*enumerate(standing.sessions)]

@@ -148,8 +148,11 @@ def columns(written: bytes) -> tuple[list[Json], bytes | None]:
     return rows, footers[0] if footers else None
 
 
-async def test_all_rows_come_in_one_answer_as_lines_or_as_columns(house: House, words: Words) -> None:
-    """They are the rows of the pages, and the footers say the same."""
+async def test_all_rows_come_in_one_answer_as_lines_or_as_columns(
+    house: House, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the rows of the pages, and the footers say the same; however few sessions are looked at in one go."""
+    monkeypatch.setattr("gateway.edge.pull._AT_ONCE", 2)
     await answered(house, words, "a", "b", n=2)
     await house.ask("b2", HELLO, words.said("Hi."), headers={"x-gateway-train": "false"})
     await finish(house, "b2")

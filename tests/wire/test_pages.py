@@ -24,6 +24,13 @@ def test_a_page_holds_its_items_in_order(items):
     ]
 
 
+def test_a_small_page_comes_in_one_piece():
+    """However many items it has."""
+    for items in ([], [{"item": 1}], [{"item": 1}, {"item": 2}]):
+        (piece,) = encode_page(items, None)
+        assert orjson.loads(piece) == {"data": items, "next": None}
+
+
 def test_a_page_of_large_items_comes_in_pieces():
     """So that no more than one of them is held at a time; together they are the page."""
     items = [{"item": name * 70_000} for name in "123"]
