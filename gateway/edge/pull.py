@@ -25,6 +25,7 @@ from gateway.wire.cursor import Cursor, decode_cursor
 from gateway.wire.rows_query import decode_query, digest_of
 
 _AT_ONCE = 1000
+"""Rollouts looked at before others get a turn on the event loop: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,10 @@ class Pull:
                 yield asked.reading.now(rollout.place_in(asked.status), sessions)
 
     async def _all(self, asked: _Asked) -> list[Standing]:
-        """All rollouts, as they are while an answer begins: many thousand take longer than a turn should wait."""
+        """All rollouts, as they are while an answer begins."""
         standings, place = list[Standing](), 0
-        while some := [*islice(self._behind(asked, place), _AT_ONCE)]:
+        last = self._rollouts.last(asked.status)  # what ends meanwhile may have been read before it got another session
+        while some := [one for one in islice(self._behind(asked, place), _AT_ONCE) if one.rollout <= last]:
             standings += some
             place = some[-1].rollout
             await asyncio.sleep(0)

@@ -48,6 +48,10 @@ class Rollouts:
         """Those of a status behind a place, in their order; they must not change meanwhile."""
         return self._ordered[status].after(place)
 
+    def last(self, status: Status) -> int:
+        """The place of the last of a status; 0 where there is none."""
+        return self._ordered[status].last()
+
     def of_session(self, number: int) -> Members | None:
         """The rollout of a session that exists, whatever its status."""
         return self._of_session.get(number)
@@ -107,6 +111,9 @@ class _Ordered:
 
     def remove(self, rollout: Members) -> None:
         del self._rollouts[bisect_left(self._rollouts, self._place(rollout), key=self._place)]
+
+    def last(self) -> int:
+        return self._place(self._rollouts[-1]) if self._rollouts else 0
 
     def after(self, place: int) -> Iterator[Members]:
         first = bisect_right(self._rollouts, place, key=self._place)

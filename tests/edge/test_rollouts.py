@@ -44,6 +44,7 @@ def test_whatever_happens_each_rollout_stands_once_in_the_order_of_its_place() -
         }
         for status, expected in statuses.items():
             assert found(rollouts, status) == expected
+            assert rollouts.last(status) == (expected[-1].place_in(status) if expected else 0)
             for index, rollout in enumerate(expected):
                 assert found(rollouts, status, rollout.place_in(status)) == expected[index + 1 :]
 
