@@ -73,7 +73,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
         wanted=WantedArrays(settings.side_arrays),
     )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
-    defaults = Terms(budget=budget, rule=settings.sampling, client_seed=settings.client_seed)
+    defaults = Terms(budget=budget, sampling_rule=settings.sampling, client_seed=settings.client_seed)
     sessions = Sessions(policy=settings.matching, defaults=defaults, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)

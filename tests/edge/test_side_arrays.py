@@ -18,8 +18,10 @@ BOTH = ("routed_experts", "sampling_mask")
 
 def row_array(name: str, turns: list[Turn]):
     """The array of the row that ends in the last of `turns`."""
+    starts = [turn.prompt_length for turn in turns]
+    ends = [turn.sequence.length for turn in turns]
     return stitched(
-        name, [(turn.prompt_length, len(turn.completion.ids), turn.completion.side_arrays.get(name)) for turn in turns]
+        name, list(zip(starts, ends, [turn.completion.side_arrays.get(name) for turn in turns], strict=True))
     )
 
 
