@@ -38,7 +38,7 @@ from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
 from gateway.wire.collector import Collector
-from gateway.wire.export import turn_object
+from gateway.wire.export import turn_facts
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
 from gateway.wire.side_arrays import SideArraysAsked, asked_of
@@ -48,9 +48,6 @@ log = structlog.get_logger()
 
 _SEEDS = 1 << 64
 """Seeds are signed numbers of 64 bits: after the greatest comes the least."""
-
-_UNTOLD = {"tags", "sampling", "overridden"}
-"""What may say anything, stop strings and `extra_args` included, and is not for logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,5 +287,4 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
         pending.commit(turn)
     for turn in turns:
         deps.metrics.count(turn)
-        told = {name: value for name, value in turn_object(turn).items() if name not in _UNTOLD}
-        log.info("turn", session_id=session.id, request_id=call.request_id, **told)
+        log.info("turn", session_id=session.id, request_id=call.request_id, **turn_facts(turn))
