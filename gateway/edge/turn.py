@@ -69,7 +69,7 @@ class Deps:
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
     exact_by: Probes | None = None
-    """Where turns are refused whose logprobs would not be those of what is sampled from: who finds out what they are."""
+    """Where a turn is refused whose logprobs are not those of what is sampled from: who finds out what they are."""
     side_arrays: tuple[str, ...] = ()
     """What is kept of each turn beside ids and logprobs."""
 
