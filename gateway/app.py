@@ -22,7 +22,6 @@ from gateway.edge.rows_answer import RowsAnswers
 from gateway.edge.score import Scorer
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
-from gateway.edge.side_arrays import WantedArrays
 from gateway.edge.store import MemoryStore, Store
 from gateway.edge.stream import Streams
 from gateway.edge.tasks import WaitedTasks
@@ -63,18 +62,19 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     metrics = Metrics()
     engine_key = settings.engine_key.get_secret_value()
     engines = [Engine(url, key=engine_key, connect_timeout_s=settings.connect_timeout_s) for url in settings.engine]
-    backends = Backends(engines, metrics, Probes(renderers.small_prompt()))
+    probes = Probes(renderers.small_prompt())
+    backends = Backends(engines, metrics, probes.admit)
     deps = Deps(
         renderers,
         backends,
         store or MemoryStore(),
         metrics,
         stream_interval_tokens=settings.stream_interval_tokens,
-        require_exact=settings.logprobs == "require-exact",
-        wanted=WantedArrays(settings.side_arrays),
+        exact_by=probes if settings.logprobs == "require-exact" else None,
+        side_arrays=settings.side_arrays,
     )
     budget = Budget(settings.max_context_tokens, settings.max_completion_tokens, settings.max_turns)
-    defaults = Terms(budget=budget, rule=settings.sampling, client_seed=settings.client_seed)
+    defaults = Terms(budget=budget, sampling_rule=settings.sampling, client_seed=settings.client_seed)
     sessions = Sessions(policy=settings.matching, defaults=defaults, tombstone_ttl_s=settings.tombstone_ttl_s)
     keys = Keys(settings.agent_key.get_secret_value(), settings.admin_key.get_secret_value())
     noise = Noise(settings.noise_prefix, settings.noise_key)
@@ -89,7 +89,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     app.on_response_prepare.append(server.sign)
     app.add_routes(server.routes())
     app.on_shutdown.append(lambda _app: tasks.drain())
-    app.cleanup_ctx.append(lambda _app: _lifespan(server))
+    app.cleanup_ctx.append(lambda _app: _lifespan(server, probes))
     return app
 
 
@@ -98,16 +98,18 @@ def _streams(settings: Settings) -> Streams:
     return Streams(settings.stream_buffer_bytes, settings.stream_stall_s, settings.keep_alive_s, flush_interval_s)
 
 
-async def _lifespan(server: Server) -> AsyncIterator[None]:
+async def _lifespan(server: Server, probes: Probes) -> AsyncIterator[None]:
     """Watch the engines while the application runs; turns have ended before they are closed."""
     backends = server.deps.backends
-    await backends.begin()
-    watch = asyncio.create_task(backends.watch())
+    await backends.refresh()
+    await probes.begin()
+    watches = asyncio.gather(backends.watch(), probes.watch())
     yield
-    watch.cancel()
+    watches.cancel()
     with suppress(asyncio.CancelledError):
-        await watch
+        await watches
     await server.calls.tasks.drain()  # a request that came late has begun another
+    await probes.close()
     await backends.close()
     server.deps.render_thread.shutdown(wait=False)
     server.answers.thread.shutdown(wait=False)

@@ -95,8 +95,9 @@ class Settings(BaseSettings):
     """What is kept of each turn beside ids and logprobs, where the engine says it: `routed_experts` (vLLM's
     --enable-return-routed-experts) and `sampling_mask` (its --return-sampling-mask); a list like `noise_prefix`."""
     sampling: Literal["agent", "locked"] = "agent"
-    """Whose sampling parameters count: the `agent`'s, or nobody's (`locked`: temperature 1 and nothing truncated).
-    Either way each turn says how it was sampled, and what the agent had asked for instead."""
+    """Whose temperature and truncation count: the `agent`'s, or nobody's (`locked`: temperature 1, nothing truncated).
+    Penalties, `logit_bias` and lengths are the agent's in both; each turn says how it was sampled, and what the agent
+    had asked for instead."""
     client_seed: Literal["keep", "drop"] = "drop"
     """What becomes of seeds that agents send: with equal seeds the members of a group would be the same."""
     logprobs: Literal["warn", "require-exact"] = "warn"

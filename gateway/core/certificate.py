@@ -9,7 +9,7 @@ from dataclasses import asdict
 from hashlib import sha256
 
 from gateway.core.rows import Row, RowTurn
-from gateway.core.side_arrays import SideArray
+from gateway.core.side_arrays import SideArray, own_positions
 from gateway.core.types import JsonObject
 
 CERTIFICATE_VERSION = 1
@@ -64,15 +64,10 @@ def _turn(row: Row, part: RowTurn, prompt: str, before: int) -> JsonObject:
         "mask": sha256(row.loss_mask[own]).hexdigest(),
         "spans": hash_of([asdict(span) for span in turn.completion.spans]),
         "side_arrays": {
-            name: held and _hash_of_side_array(held.part(*_part(name, part, before)))
+            name: held and _hash_of_side_array(held.part(*own_positions(name, part.start, part.end, before)))
             for name, held in row.side_arrays.items()
         },
     }
-
-
-def _part(name: str, part: RowTurn, before: int) -> tuple[int, int]:
-    """The positions of a side array that are a turn's; `before` is where the turn before ends, 0 for the first."""
-    return (max(before - 1, 0), part.end - 1) if name == "routed_experts" else (part.start, part.end)
 
 
 def _hash_of_side_array(held: SideArray) -> str:

@@ -185,5 +185,5 @@ def _logprobs(turns: Sequence[RowTurn], length: int) -> "array[float]":
 
 def _side_arrays(turns: Sequence[RowTurn]) -> dict[str, SideArray | None]:
     names = sorted({name for part in turns for name in part.turn.completion.side_arrays})
-    places = [(part.start, part.end - part.start, part.turn.completion.side_arrays) for part in turns]
-    return {name: stitched(name, [(start, length, held.get(name)) for start, length, held in places]) for name in names}
+    places = [(part.start, part.end, part.turn.completion.side_arrays) for part in turns]
+    return {name: stitched(name, [(start, end, held.get(name)) for start, end, held in places]) for name in names}

@@ -118,37 +118,34 @@ def _end(name: str, length: int) -> int:
     return length - 1 if name == "routed_experts" else length
 
 
-Place = tuple[int, int, SideArray | None]
-"""A turn of a row: the position of its first sampled id, how many it sampled, and its side array, if it has one."""
-
-
-def turn_parts(name: str, places: Sequence[Place]) -> list[SideArray] | None:
-    """What each turn of a row adds to the row's side array, at positions in the row.
+def own_positions(name: str, start: int, end: int, before: int) -> tuple[int, int]:
+    """The positions of a row's side array that are those of the turn which sampled ``[start, end)``.
 
     That is what the engine said when the turn was sampled, and not what a later call may have said of the same
-    positions: the logprobs of the turn were computed so, and rows that share a turn agree on it. So a turn adds
-    `routed_experts` from the last id of the turn before, which nobody had read until then, and `sampling_mask` of
-    what it sampled.
-
-    ``None`` where a turn has no array, or one that begins too late.
+    positions: the logprobs of the turn were computed so, and rows that share a turn agree on it. So a turn has the
+    `routed_experts` from the last id of the turn before on, which nobody had read until then, and the `sampling_mask`
+    of what it sampled. The turn before ends at `before`, which is 0 for the first.
     """
-    parts, following = [], 0
-    for start, length, held in places:
-        first = following if name == "routed_experts" else start
-        if held is None or held.start > first - start:
-            return None
-        parts.append(held.part(first - start, _end(name, length)).moved(first))
-        following = start + _end(name, length)
-    return parts
+    return (max(before - 1, 0) if name == "routed_experts" else start), start + _end(name, end - start)
+
+
+Place = tuple[int, int, SideArray | None]
+"""A turn of a row: the position of its first sampled id, that after its last, and its side array, if it has one."""
 
 
 def stitched(name: str, places: Sequence[Place]) -> SideArray | None:
     """The side array of a row, made of those of its turns.
 
-    Lists are empty where nothing was sampled between two turns. ``None`` where `turn_parts` are, or where items
-    differ in type or shape.
+    Lists are empty where nothing was sampled between two turns. ``None`` where a turn has no array, or one that
+    begins too late, and where items differ in type or shape.
     """
-    parts = turn_parts(name, places)
+    parts, before = list[SideArray](), 0
+    for start, end, held in places:
+        first, last = own_positions(name, start, end, before)
+        if held is None or held.start > first - start:
+            return None
+        parts.append(held.part(first - start, last - start).moved(first))
+        before = end
     if not parts or len({(part.dtype, part.shape[1:], part.offsets is None) for part in parts}) > 1:
         return None
     data = b"".join(part.data for part in parts)

@@ -7,8 +7,8 @@ from gateway.core.budget import Budget
 from gateway.core.sampling import overridden, said
 from gateway.core.types import JsonObject, Sampling, TurnRequest
 
-Rule = Literal["agent", "locked"]
-"""Whose parameters count: the agent's, or nobody's, and then a turn is sampled from the model as it is."""
+SamplingRule = Literal["agent", "locked"]
+"""Whose temperature and truncation count: the agent's, or nobody's: temperature 1, and nothing truncated."""
 ClientSeed = Literal["keep", "drop"]
 """What becomes of a seed that an agent sends: the members of a group that all send one would all be alike."""
 _LOCKED = Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
@@ -29,7 +29,7 @@ class Terms:
     forced: Sampling = field(default_factory=Sampling)
     """Parameters that win over what a request says."""
     budget: Budget = field(default_factory=Budget)
-    rule: Rule | None = None
+    sampling_rule: SamplingRule | None = None
     """``None`` is as the gateway has it, and so below."""
     client_seed: ClientSeed | None = None
 
@@ -38,7 +38,7 @@ class Terms:
         return replace(
             self,
             budget=self.budget.over(defaults.budget),
-            rule=self.rule or defaults.rule,
+            sampling_rule=self.sampling_rule or defaults.sampling_rule,
             client_seed=self.client_seed or defaults.client_seed,
         )
 
@@ -49,6 +49,6 @@ class Terms:
         governed = replace(heard, **said(self.sampling) | said(heard) | said(self.forced))
         if governed.max_tokens is not None and self.forced.min_tokens is not None:
             governed = replace(governed, max_tokens=max(governed.max_tokens, self.forced.min_tokens))
-        if self.rule == "locked":
+        if self.sampling_rule == "locked":
             governed = replace(governed, **said(_LOCKED))
         return replace(request, sampling=governed, overridden=overridden(asked, governed))

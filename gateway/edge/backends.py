@@ -1,7 +1,7 @@
 """The engines of this gateway, and who may use them now."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -9,12 +9,9 @@ from functools import partial
 from gateway.core.pool import pick
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.edge.probe import Probes
 from gateway.errors import EngineUnavailable
 
 _WATCH_INTERVAL_S = 2.0
-_FIRST_PROBE_S = 1.0
-"""How long the start may be held up to find out of what the engines return logprobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +28,16 @@ class Rank:
 
 
 class Backends:
-    """The engines and their ranks, and how many turns each rank has in flight."""
+    """The engines and their ranks, and how many turns each rank has in flight.
 
-    def __init__(self, engines: Sequence[Engine], metrics: Metrics, probes: Probes | None = None) -> None:
-        self.probes = probes or Probes([0])
+    `admitted` is told of each engine that answers, at first or again.
+    """
+
+    def __init__(
+        self, engines: Sequence[Engine], metrics: Metrics, admitted: Callable[[Engine], None] = lambda _engine: None
+    ) -> None:
         self._engines = engines
+        self._admitted = admitted
         ranks = [Rank(engine, number) for engine in engines for number in range(engine.ranks)]
         self._ranks = {rank.name: rank for rank in ranks}
         self._load = dict.fromkeys(self._ranks, 0)
@@ -54,22 +56,13 @@ class Backends:
     async def _ask(self, engine: Engine) -> None:
         await engine.refresh()
         if engine.max_model_len is not None:
-            self.probes.renew(engine)
-
-    async def begin(self) -> None:
-        """Ask every engine, and those that answer of what they return logprobs."""
-        await self.refresh()
-        due = [engine for engine in self._engines if self.probes.is_due(engine)]
-        await asyncio.gather(*(self.probes.ask(engine, within_s=_FIRST_PROBE_S) for engine in due))
+            self._admitted(engine)
 
     async def watch(self) -> None:
-        """Keep asking the engines that do not answer, and probing those that do, until cancelled."""
-        async with asyncio.TaskGroup() as probing:
-            while True:
-                await asyncio.sleep(_WATCH_INTERVAL_S)
-                await self.refresh()
-                for engine in filter(self.probes.is_due, self._engines):
-                    probing.create_task(self.probes.ask(engine))
+        """Keep asking the engines that do not answer, until cancelled."""
+        while True:
+            await asyncio.sleep(_WATCH_INTERVAL_S)
+            await self.refresh()
 
     def known(self) -> dict[str, int]:
         """The ranks of the engines that answer, and the context that each offers, in tokens."""

@@ -4,25 +4,23 @@ Every question is asked the way that the gateway will ask it: the same tokenizer
 streamed call. Nothing is recorded, and an engine samples one token for each of four calls.
 """
 
+import asyncio
 import re
 import resource
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Literal
 
-import aiohttp
-import orjson
-
-from gateway.core.types import Completion, TurnRequest
-from gateway.errors import ConfigError, GatewayError
+from gateway.core.types import TurnRequest
+from gateway.edge.engine import Engine
+from gateway.edge.probe import probed
+from gateway.errors import ConfigError, EngineUnavailable, GatewayError
 from gateway.render import registry
-from gateway.wire import generate
 from gateway.wire.collector import Collector
-from gateway.wire.engine_error import decode_error
-from gateway.wire.probe import ALTERNATIVES, PROCESSED_FLAG, TEMPERATURES, encode_probe, mode_of
-from gateway.wire.sse import SSEDecoder
+from gateway.wire.engine_error import loaded
+from gateway.wire.generate import encode_request
+from gateway.wire.probe import PROCESSED_FLAG
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -37,6 +35,11 @@ _ASK_S, _SAMPLE_S = 10.0, 120.0
 """How long a question and a one-token call may take: the first call with logprobs compiles."""
 _SCALE_OUT = "restart `vllm serve` with --enable-scale-out (0.30 and later have it off)"
 _SET_KEY = "give the engine's API key with --engine-key"
+_SEE_LOG = "see the engine's log"
+_REMEDIES = {"--engine-key": _SET_KEY, "--enable-scale-out": _SCALE_OUT}
+"""By what an error of the engine says."""
+_TAKES_IDS = "/inference/v1/generate takes token ids"
+_KEEP_EVIDENCE = "the evidence must reach the gateway as vLLM sends it: look for a proxy, or see its log"
 _IS_IT_VLLM = "is this a vLLM of 0.20 or later? Give --engine its base URL, without /v1"
 
 _NO_TOOLS = "for agents with tools, bring a renderer that takes them with --renderer module:factory"
@@ -113,38 +116,31 @@ async def check_engine(
     url: str, names: Sequence[str], prompt: Sequence[int], *, key: str = "", connect_timeout_s: float = 5.0
 ) -> list[Finding]:
     """Findings about one engine, which agents are expected to call by one of `names`; does not raise."""
-    limits = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    reused: list[object] = []
-    async with aiohttp.ClientSession(timeout=limits, headers=headers, trace_configs=[_trace(reused)]) as http:
-        base, _, ranks = url.partition("#dp=")
-        probe = _Probe(http, base.rstrip("/"), int(ranks or 1), list(prompt) or [0], reused)
-        try:
-            await probe.run(names)
-        except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
-            reason = str(error) or type(error).__name__
-            remedy = "start the engine, or correct --engine" if not probe.found else "see the engine's log"
-            probe.add("reachable", "fail", f"no answer: {reason}", remedy)
-    return probe.found
+    engine = Engine(url, key=key, connect_timeout_s=connect_timeout_s)
+    questions = _Questions(engine, list(prompt) or [0])
+    try:
+        await questions.ask(names)
+    except EngineUnavailable as error:
+        remedy = "see the engine's log" if questions.found else "start the engine, or correct --engine"
+        questions.add("reachable", "fail", error.message, remedy)
+    finally:
+        await engine.close()
+    return questions.found
 
 
 @dataclass(slots=True)
-class _Probe:
+class _Questions:
     """The questions to one engine, and what they found."""
 
-    http: aiohttp.ClientSession
-    url: str
-    ranks: int
+    engine: Engine
     prompt: list[int]
-    reused: list[object]
-    """Grows whenever a request goes over a connection that was used before."""
     found: list[Finding] = field(default_factory=list)
     version: tuple[int, ...] | None = None
 
     def add(self, check: str, status: Status, finding: str, remedy: str = "") -> None:
-        self.found.append(Finding(f"{self.url} {check}", status, finding, remedy))
+        self.found.append(Finding(f"{self.engine.url} {check}", status, finding, remedy))
 
-    async def run(self, names: Sequence[str]) -> None:
+    async def ask(self, names: Sequence[str]) -> None:
         """Ask everything; a question that hangs on a failed one is left out."""
         await self._version()
         await self._models(names)
@@ -154,9 +150,8 @@ class _Probe:
             await self._rank()
 
     async def _get(self, path: str) -> tuple[int, object]:
-        limits = aiohttp.ClientTimeout(total=_ASK_S, sock_connect=self.http.timeout.sock_connect)
-        async with self.http.get(self.url + path, timeout=limits) as response:
-            return response.status, _json(await response.read())
+        status, body = await self.engine.get(path, limit_s=_ASK_S)
+        return status, loaded(body)
 
     async def _version(self) -> None:
         status, answer = await self._get("/version")
@@ -192,7 +187,7 @@ class _Probe:
             self.add("models", "warn", f"it serves {served}, and not {names[-1]}", remedy)
 
     def _keep_alive(self) -> None:
-        if self.reused:
+        if self.engine.reuses:
             self.add("keep-alive", "ok", "a second request went over the same connection")
         else:
             remedy = "look for a proxy that closes connections between here and the engine"
@@ -200,35 +195,28 @@ class _Probe:
 
     async def _sample(self) -> bool:
         """Whether one token can be sampled as a turn would; evidence is looked at, too."""
-        async with self._generate() as response:
-            if response.status != 200:
-                error = decode_error(response.status, await response.read())
-                remedies = {401: _SET_KEY, 403: _SCALE_OUT, 404: _SCALE_OUT, 405: _SCALE_OUT}
-                remedy = remedies.get(response.status, "see the engine's log")
+        collector, answers = Collector(), False
+        try:
+            async for payload in self._generated():
+                answers = True
+                collector.feed(payload)
+            logprob = collector.completion().logprobs[0]
+        except GatewayError as error:
+            if answers:
+                self.add("scale-out", "ok", _TAKES_IDS)
+                self.add("logprobs", "fail", error.message, _KEEP_EVIDENCE)
+            else:
+                remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in error.message), _SEE_LOG)
                 self.add("scale-out", "fail", f"/inference/v1/generate: {error.message}", remedy)
-                return False
-            self.add("scale-out", "ok", "/inference/v1/generate takes token ids")
-            try:
-                logprob = (await _completion(response, Collector())).logprobs[0]
-            except GatewayError as error:
-                remedy = "the evidence must reach the gateway as vLLM sends it: look for a proxy, or see its log"
-                self.add("logprobs", "fail", error.message, remedy)
-                return False
+            return False
+        self.add("scale-out", "ok", _TAKES_IDS)
         self.add("logprobs", "ok", f"one token came with its logprob, {logprob:.3f}")
         return True
 
     async def _logprobs_mode(self) -> None:
-        """Whether its logprobs are those of what is sampled from: found out as the gateway does."""
-        answers = []
-        try:
-            for temperature in TEMPERATURES:
-                async with self._generate(encode_probe(self.prompt, temperature), request_id="probe-check") as response:
-                    if response.status != 200:
-                        raise decode_error(response.status, await response.read())
-                    answers.append(await _completion(response, Collector(ALTERNATIVES)))
-            mode, reason = mode_of(*answers)
-        except GatewayError as error:
-            mode, reason = "unknown", error.message
+        """Whether its logprobs are those of what is sampled from."""
+        await self.engine.refresh()  # it tells the version, too
+        mode, reason, _ = await probed(self.engine, self.prompt, _SAMPLE_S)
         if mode == "processed":
             self.add("logprobs-mode", "ok", "processed: logprobs are those of what is sampled from")
             return
@@ -239,58 +227,42 @@ class _Probe:
 
     async def _rank(self) -> None:
         """Whether a call can be sent to one data-parallel rank: an engine that reads the header refuses this one."""
-        async with self._generate(rank=_NO_RANK) as response:
-            text = (await response.content.read(4096)).decode(errors="replace")
-            status = response.status
-        refused = re.search(r"out of range(?: \[0, (\d+)\))?", text)  # may come as an event inside a 200
-        if refused or status == 400:
-            count = int(refused[1]) if refused and refused[1] else self.ranks
-            finding = f"X-data-parallel-rank is honoured; ranks here: {count}, used: {self.ranks}"
-            grade: Status = "ok" if count == self.ranks else "warn" if count > self.ranks else "fail"
-            self.add("ranks", grade, finding, "" if grade == "ok" else f"write --engine '{self.url}#dp={count}'")
-        elif status == 200:
-            old = self.version is not None and self.version < _RANK_SINCE
-            why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""
-            remedy = "with one rank behind this URL nothing is lost; else give each rank a URL of its own"
-            self.add("ranks", "warn", f"X-data-parallel-rank is ignored{why}", remedy)
-        else:
-            self.add("ranks", "warn", f"an unknown rank was answered with {status}", "see the engine's log")
+        try:
+            collector = Collector()
+            async for payload in self._generated(_NO_RANK):
+                collector.feed(payload)  # the refusal may come as an event inside a 200
+        except GatewayError as error:
+            self._refused_rank(error)
+            return
+        old = self.version is not None and self.version < _RANK_SINCE
+        why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""
+        remedy = "with one rank behind this URL nothing is lost; else give each rank a URL of its own"
+        self.add("ranks", "warn", f"X-data-parallel-rank is ignored{why}", remedy)
 
-    @asynccontextmanager
-    async def _generate(
-        self, body: bytes | None = None, *, rank: int | None = None, request_id: str = "check"
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        body = body or generate.encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
-        headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
-        headers |= {} if rank is None else {"X-data-parallel-rank": str(rank)}
-        limits = aiohttp.ClientTimeout(total=_SAMPLE_S, sock_connect=self.http.timeout.sock_connect)
-        url = f"{self.url}/inference/v1/generate"
-        async with self.http.post(url, data=body, headers=headers, timeout=limits) as response:
-            yield response
+    def _refused_rank(self, error: GatewayError) -> None:
+        refused, used = re.search(r"out of range(?: \[0, (\d+)\))?", error.message), self.engine.ranks
+        if not refused and error.status != 400:
+            self.add("ranks", "warn", f"an unknown rank was answered with: {error.message}", _SEE_LOG)
+            return
+        count = int(refused[1]) if refused and refused[1] else used
+        finding = f"X-data-parallel-rank is honoured; ranks here: {count}, used: {used}"
+        grade: Status = "ok" if count == used else "warn" if count > used else "fail"
+        self.add("ranks", grade, finding, "" if grade == "ok" else f"write --engine '{self.engine.url}#dp={count}'")
 
+    async def _generated(self, rank: int = 0) -> AsyncGenerator[bytes]:
+        """What one call for one token says, as a turn would make it.
 
-async def _completion(response: aiohttp.ClientResponse, collector: Collector) -> Completion:
-    decoder = SSEDecoder()
-    async for chunk in response.content.iter_any():
-        for payload in decoder.feed(chunk):
-            collector.feed(payload)
-    return collector.completion()
-
-
-def _trace(reused: list[object]) -> aiohttp.TraceConfig:
-    async def note(_session: object, _context: SimpleNamespace, params: object) -> None:
-        reused.append(params)
-
-    config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(note)
-    return config
-
-
-def _json(body: bytes) -> object:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
+        Raises:
+            GatewayError: see `Engine.generate`; or it took too long.
+        """
+        body = encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
+        try:
+            async with asyncio.timeout(_SAMPLE_S):
+                async with aclosing(self.engine.generate(body, request_id="check", rank=rank)) as payloads:
+                    async for payload in payloads:
+                        yield payload
+        except TimeoutError:
+            raise EngineUnavailable(f"no answer within {_SAMPLE_S:.0f} s") from None
 
 
 def _dotted(release: tuple[int, ...]) -> str:

@@ -12,7 +12,7 @@ import orjson
 
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.wire.engine_error import decode_error
-from gateway.wire.probe import Found
+from gateway.wire.probe import NOT_ASKED, LogprobsFinding
 from gateway.wire.sse import DONE, SSEDecoder
 
 _KEEP_ALIVE_S = 4.0
@@ -23,6 +23,8 @@ _END_GRACE_S = 0.2
 """How long the end of a stream is waited for after its last event."""
 _RELAY_S = 30.0
 """How long it may take to answer a client's question."""
+_ANSWER_S = 600.0
+"""How long it may take over a call that is not streamed, of which nothing is heard before its end."""
 
 
 class Engine:
@@ -40,10 +42,25 @@ class Engine:
         """Longest prompt and completion together, in tokens; ``None`` while the server does not answer."""
         self.version: tuple[int, int] | None = None
         """Major and minor number of the server's vLLM; ``None`` while it does not say."""
-        self.logprobs = Found("unknown", "it was not asked yet")
-        """Of what it returns logprobs."""
+        self._logprobs = NOT_ASKED
         self.trouble = ""
         """Why it last did not answer."""
+        self.left_out: set[str] = set()
+        """Side arrays that it was asked for and did not send, so that each is told of once."""
+        self.reuses = 0
+        """How many calls went over a connection that had been used before."""
+
+    @property
+    def logprobs(self) -> LogprobsFinding:
+        """What is known of its logprobs since it was last away."""
+        return self._logprobs
+
+    def learn(self, finding: LogprobsFinding) -> bool:
+        """Take what a probe found; whether that is news. What is known is not lost to a probe that finds out less."""
+        less = _weight(finding) < _weight(self._logprobs)
+        news = not less and finding != self._logprobs
+        self._logprobs = finding if news else self._logprobs
+        return news
 
     def _http(self, *, pooled: bool) -> aiohttp.ClientSession:
         if pooled not in self._sessions:
@@ -62,7 +79,10 @@ class Engine:
             await session.close()
 
     async def refresh(self) -> None:
-        """Ask the server for its models, and so for the length of its context, and for its version."""
+        """Ask the server for its models, and so for the length of its context, and for its version.
+
+        What was known of its logprobs is not any more: it may be another one.
+        """
         try:
             status, body = await self.get("/v1/models", limit_s=_REFRESH_S)
             if status != 200:
@@ -70,6 +90,7 @@ class Engine:
             lengths = [model.get("max_model_len") for model in orjson.loads(body)["data"]]
             shortest = min(length for length in lengths if type(length) is int and length > 0)
             self.version = await self._ask_version()
+            self._logprobs = NOT_ASKED
             self.max_model_len = shortest
         except GatewayError as error:
             self.trouble = error.message
@@ -114,20 +135,20 @@ class Engine:
         """The answer to a call that is not streamed.
 
         Raises:
-            GatewayError: as `generate`.
+            GatewayError: as `generate`; or there was no answer for ten minutes.
         """
-        async with self._generating(body, request_id, rank) as response:
+        async with self._generating(body, request_id, rank, total_s=_ANSWER_S) as response:
             answer = await response.read()
             if response.status != 200:
                 raise decode_error(response.status, answer)
             return answer
 
     def _generating(
-        self, body: bytes, request_id: str, rank: int
+        self, body: bytes, request_id: str, rank: int, *, total_s: float | None = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         headers = {"Content-Type": "application/json", "X-Request-Id": request_id}
-        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 else {}
-        return self._call("POST", "/inference/v1/generate", data=body, headers=headers)
+        headers |= {"X-data-parallel-rank": str(rank)} if self.ranks > 1 or rank else {}
+        return self._call("POST", "/inference/v1/generate", total_s=total_s, data=body, headers=headers)
 
     @asynccontextmanager
     async def _call(
@@ -148,6 +169,7 @@ class Engine:
                 if not reused:
                     raise
                 response = await self._http(pooled=False).request(method, self.url + path, **options)
+            self.reuses += len(reused)
             with closing(response):
                 yield response
         except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
@@ -155,6 +177,10 @@ class Engine:
             cut = isinstance(error, aiohttp.ClientPayloadError)  # whose own words speak of a status 400
             reason = "it ended before the answer did" if cut else str(error) or type(error).__name__
             raise EngineUnavailable(f"the engine at {self.url} dropped the call: {reason:.200}") from error
+
+
+def _weight(finding: LogprobsFinding) -> tuple[bool, bool]:
+    return finding.mode != "unknown", finding.answered
 
 
 def _trace() -> aiohttp.TraceConfig:

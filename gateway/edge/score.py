@@ -11,10 +11,18 @@ from gateway.edge.backends import Backends
 from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.request_id import request_id_of
 from gateway.errors import ContextLengthExceeded
-from gateway.wire.score import TOKENS_IN_FLIGHT, Scores, decode_score, encode_call, encode_scores, read_scores
+from gateway.wire.score import (
+    TOKENS_IN_FLIGHT,
+    ScoreRequest,
+    Scores,
+    decode_score,
+    encode_call,
+    encode_scores,
+    read_scores,
+)
 
 _LARGE_BYTES = 1 << 20
-"""From here on, reading an answer would hold up everybody else for tens of milliseconds."""
+"""From here on, reading a body or an answer would hold up everybody else for tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,14 @@ class Scorer:
         self._first_in_line = asyncio.Lock()
         # Who holds it waits for room; the others wait for it, in the order in which they came.
         self._freed = asyncio.Event()
+
+    async def window_tokens(self) -> int:
+        """The longest context of the engines that answer.
+
+        Raises:
+            EngineUnavailable: none does.
+        """
+        return max((await self._backends.answering()).values())
 
     async def score(self, ids: Sequence[int], model: str | None, request_id: str) -> Scored:
         """The logprob of each id of a row after those before it, at temperature 1 and without truncation.
@@ -86,6 +102,11 @@ class Scoring:
     async def score(self, request: web.Request) -> web.Response:
         """The logprobs of one row, from one rank."""
         refuse_other_media(request)
-        asked = decode_score(await request.read())
+        body, window = await request.read(), await self._scorer.window_tokens()
+
+        def read() -> ScoreRequest:
+            return decode_score(body, window)
+
+        asked = await asyncio.to_thread(read) if len(body) > _LARGE_BYTES else read()
         scored = await self._scorer.score(asked.ids, asked.model, request_id_of(request))
         return json_answer(encode_scores(scored.scores, scored.engine, scored.rank))

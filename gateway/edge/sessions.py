@@ -36,7 +36,7 @@ class Sessions:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
-        self._defaults = defaults or Terms(rule="agent", client_seed="drop")
+        self._defaults = defaults or Terms(sampling_rule="agent", client_seed="drop")
         self._tombstone_ttl_s = tombstone_ttl_s
         self._clock = clock
         self._sessions: dict[str, Session] = {}

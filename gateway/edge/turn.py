@@ -24,11 +24,12 @@ from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.core.versions import Versions
 from gateway.edge.backends import Backends, Rank
-from gateway.edge.leased import Leased
+from gateway.edge.lease import Lease
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
+from gateway.edge.probe import Probes
 from gateway.edge.session import Session, TurnCall
-from gateway.edge.side_arrays import WantedArrays
+from gateway.edge.side_arrays import note_missing
 from gateway.edge.store import Store
 from gateway.edge.tasks import together
 from gateway.errors import ContextLengthExceeded, EngineProtocolError
@@ -41,16 +42,14 @@ from gateway.wire.collector import Collector
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
 from gateway.wire.side_arrays import SideArraysAsked, asked_of
-from gateway.wire.turns import turn_object
+from gateway.wire.turns import turn_facts
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
 _SEEDS = 1 << 64
 """Seeds are signed numbers of 64 bits: after the greatest comes the least."""
-
-_UNTOLD = {"tags", "sampling", "overridden"}
-"""What may say anything, stop strings and `extra_args` included, and is not for logs."""
+_LARGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,10 @@ class Deps:
     """The policy versions that turns were sampled by."""
     stream_interval_tokens: int = STREAM_INTERVAL_TOKENS
     """How many ids the engine is asked to put into one event."""
-    require_exact: bool = False
-    """Whether a turn is refused whose logprobs would not be those of the distribution that is sampled from."""
-    wanted: WantedArrays = field(default_factory=WantedArrays)
+    exact_by: Probes | None = None
+    """Where a turn is refused whose logprobs are not those of what is sampled from: who finds out what they are."""
+    side_arrays: tuple[str, ...] = ()
+    """What is kept of each turn beside ids and logprobs."""
 
     @property
     def text_of(self) -> TextOf:
@@ -108,8 +108,8 @@ class Choice:
     request: TurnRequest
     reading: Reading
     collector: Collector
-    leased: Leased | None = None
-    """Where and how it is sampled, once a lease was had."""
+    lease: Lease | None = None
+    """Where and how it is sampled, once it was had."""
     whole: Completion | None = None
     failed: bool = False
     """Whether it was this one for which the call failed, and no other."""
@@ -142,7 +142,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     if call.feed is not None:
         for index, (kept, ending) in enumerate(read):
             call.feed.add_rest(index, ending.rest, len(kept.ids))
-    session.pin = choices[0].leased.rank.name if choices[0].leased else None
+    session.pin = choices[0].lease.rank.name if choices[0].lease else None
     return turns
 
 
@@ -150,7 +150,7 @@ async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
-    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.wanted.names))
+    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.side_arrays))
 
 
 def _rendered(translator: Translator, pending: PendingTurn, window: int, side_arrays: Sequence[str]) -> Plan:
@@ -184,9 +184,9 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            leased = _leased(choice.request, session, plan, rank)
-            choice.leased = await leased.proven(deps.backends.probes) if deps.require_exact else leased
-            body = _body(choice.request, plan, choice.leased, deps)
+            lease = _lease(choice.request, session, plan, rank)
+            choice.lease = await lease.proven(deps.exact_by) if deps.exact_by else lease
+            body = _body(choice.request, plan, choice.lease, deps)
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
@@ -195,7 +195,8 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
                         call.feed.begin()
                         told = choice.reading.feed(ids)
                         await call.feed.add(pieces(choice.index, told, choice.reading.shown))
-        choice.whole = await deps.wanted.completed(choice.collector, rank.engine.url, deps.metrics)
+        choice.whole = await _decoded(choice.collector.completion, [choice])
+        note_missing(deps.side_arrays, choice.whole, rank.engine, deps.metrics)
     except Exception as error:
         choice.failed = True
         if isinstance(error, EngineProtocolError):
@@ -204,7 +205,13 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
         raise
 
 
-def _leased(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> Leased:
+async def _decoded(decode: Callable[[], T], choices: Sequence[Choice]) -> T:
+    """Decode what was sampled, elsewhere where that would hold up everybody else for milliseconds."""
+    large = sum(choice.collector.beside.large_bytes for choice in choices) > _LARGE_BYTES
+    return await asyncio.to_thread(decode) if large else decode()
+
+
+def _lease(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> Lease:
     assert rank.engine.max_model_len is not None  # or it would not be leased
     model_tokens, prompt_tokens = rank.engine.max_model_len, len(plan.prompt.ids)
     limit = session.limit(request, model_tokens=model_tokens, prompt_tokens=prompt_tokens)
@@ -216,18 +223,18 @@ def _leased(request: TurnRequest, session: Session, plan: Plan, rank: Rank) -> L
         constrained=plan.structured_outputs is not None,
         logprobs_mode=rank.engine.logprobs.mode,
     )
-    return Leased(rank, limit, sampling)
+    return Lease(rank, limit, sampling)
 
 
-def _body(request: TurnRequest, plan: Plan, leased: Leased, deps: Deps) -> bytes:
+def _body(request: TurnRequest, plan: Plan, lease: Lease, deps: Deps) -> bytes:
     return encode_request(
         plan.prompt.ids,
         request,
-        max_tokens=leased.limit.tokens,
-        stop_ids=leased.sampling.stop_token_ids,
+        max_tokens=lease.limit.tokens,
+        stop_ids=lease.sampling.stop_token_ids,
         stream_interval_tokens=deps.stream_interval_tokens,
         structured_outputs=plan.structured_outputs,
-        version=leased.rank.engine.version,
+        version=lease.rank.engine.version,
         routed_experts_prompt_start=plan.side_arrays.routed_experts_prompt_start,
     )
 
@@ -252,9 +259,9 @@ def _why(error: BaseException, choice: Choice, choices: Sequence[Choice], call: 
 def _sealed(
     choice: Choice, plan: Plan, completion: Completion, answer: Answer, broken_off: EndedBy | None = None
 ) -> Turn:
-    assert choice.leased is not None  # it has sampled there
-    rank, sampling = choice.leased.rank, choice.leased.sampling
-    ended_by = broken_off or choice.leased.ended_by(completion, answer)
+    assert choice.lease is not None  # it has sampled there
+    rank, sampling = choice.lease.rank, choice.lease.sampling
+    ended_by = broken_off or choice.lease.ended_by(completion, answer)
     origin = Origin(rank.engine.url, rank.number, plan.retention, plan.translator.mark)
     if plan.structured_outputs is not None:
         answer = replace(answer, flags=(*answer.flags, "constrained"))
@@ -267,15 +274,13 @@ async def _record_aborted(
 ) -> None:
     """Record what had been sampled, up to a stop string; whatever goes wrong here does not hide why the call failed."""
     nothing, stops = Answer(Message("assistant")), call.request.sampling.stop
-    partials = [(choice, ids, ended_by) for choice, ended_by in ended if (ids := choice.collector.partial())]
 
-    def read() -> list[Completion]:
-        return [choice.reading.cut(ids) for choice, ids, _ in partials]
+    def read() -> list[tuple[Choice, Completion, EndedBy]]:
+        return [(choice, choice.reading.cut(ids), why) for choice, why in ended if (ids := choice.collector.partial())]
 
     try:
-        cut = await deps.rendering(read) if stops else read()
-        turns = [_sealed(part[0], plan, ids, nothing, part[2]) for part, ids in zip(partials, cut, strict=True)]
-        if turns:
+        partials = await (deps.rendering(read) if stops else _decoded(read, [choice for choice, _ in ended]))
+        if turns := [_sealed(choice, plan, ids, nothing, why) for choice, ids, why in partials]:
             await _record(call, session, deps, plan.pending, turns)
     except Exception:
         about = {"session_id": session.id, "request_id": call.request_id}
@@ -290,5 +295,4 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
         pending.commit(turn)
     for turn in turns:
         deps.metrics.count(turn)
-        told = {name: value for name, value in turn_object(turn).items() if name not in _UNTOLD}
-        log.info("turn", session_id=session.id, request_id=call.request_id, **told)
+        log.info("turn", session_id=session.id, request_id=call.request_id, **turn_facts(turn))

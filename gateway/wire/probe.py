@@ -26,12 +26,27 @@ _TOLERANCE = 0.1
 _ROUNDING = 1e-3
 
 
-class Found(NamedTuple):
-    """What a probe has found out."""
+_TOLD_SINCE = (0, 22)
+"""The release of vLLM since which alternatives have ids of their own."""
+
+
+class LogprobsFinding(NamedTuple):
+    """What is known of the logprobs that an engine returns."""
 
     mode: LogprobsMode
     reason: str = ""
     """Why it is unknown; empty when it is not."""
+    answered: bool = True
+    """Whether the engine has told all that it can; if not, another time may tell more."""
+
+
+NOT_ASKED = LogprobsFinding("unknown", "it was not asked yet", answered=False)
+
+
+def untold_by(version: tuple[int, int] | None) -> LogprobsFinding | None:
+    """The finding about a release that cannot tell, which need not be asked."""
+    old = version is not None and version < _TOLD_SINCE
+    return LogprobsFinding("unknown", "it gives all alternatives one id: vLLM 0.22 or later tells") if old else None
 
 
 def encode_probe(ids: Sequence[int], temperature: float) -> bytes:
@@ -40,24 +55,25 @@ def encode_probe(ids: Sequence[int], temperature: float) -> bytes:
     return encode_request(ids, request, max_tokens=1, stop_ids=())
 
 
-def mode_of(cold: Completion, warm: Completion) -> Found:
+def mode_of(cold: Completion, warm: Completion) -> LogprobsFinding:
     """What two answers to the same prompt say, at the two temperatures."""
     first, second = _named(cold), _named(warm)
     if any(sum(map(math.exp, named.values())) > 1 + _ROUNDING for named in (first, second)):
-        return Found("unknown", "what it calls logprobs are none: together they are more than certain")
+        return LogprobsFinding("unknown", "what it calls logprobs are none: together they are more than certain")
     both = sorted(first.keys() & second.keys(), key=first.__getitem__)
     if len(both) < 2:
-        return Found("unknown", "it did not name the same tokens twice")
+        return LogprobsFinding("unknown", "it did not name the same tokens twice")
     top = both[-1]
     gaps = [(first[top] - first[token], second[top] - second[token]) for token in both[:-1]]
     widest = gaps[0][0]
     if widest < _SMALLEST_GAP:
-        return Found("unknown", "the likeliest tokens are all as likely")
+        return LogprobsFinding("unknown", "the likeliest tokens are all as likely")
     ratios = [after / before for before, after in gaps if before > widest / 2]
     for mode, expected in _EXPECTED:
         if all(abs(ratio - expected) <= _TOLERANCE for ratio in ratios):
-            return Found(mode)
-    return Found("unknown", f"at twice the temperature gaps between logprobs were {ratios[0]:.2f} times as wide")
+            return LogprobsFinding(mode)
+    reason = f"at twice the temperature gaps between logprobs were {ratios[0]:.2f} times as wide"
+    return LogprobsFinding("unknown", reason)
 
 
 _EXPECTED: Sequence[tuple[LogprobsMode, float]] = (("processed", TEMPERATURES[0] / TEMPERATURES[1]), ("raw", 1.0))

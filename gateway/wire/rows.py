@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 
 from gateway.core.certificate import Chain, certificate
 from gateway.core.rows import Row, RowTurn
@@ -12,7 +11,7 @@ from gateway.core.types import JsonObject, Message
 from gateway.wire.arrays import encode_numbers, encode_old_form, encode_side_array
 from gateway.wire.chat_answer import encoded_call
 from gateway.wire.rows_query import ArrayForm, SideArrayForm
-from gateway.wire.turns import told_turn
+from gateway.wire.turns import span_object, told_turn
 
 _BY_THE_MODEL = ("stop", "tool_calls")
 
@@ -43,7 +42,7 @@ def claims_of(row: Row) -> dict[str, object]:
         "model": root.model or None,
         "tools": json.loads(root.tools),
         "messages": [*system, *map(_message, row.messages)],
-        "policy_versions": [asdict(span) for part in row.turns for span in part.spans()],
+        "policy_versions": [span_object(span) for part in row.turns for span in part.spans()],
         "ended_by": last.ended_by,
         "truncated": last.ended_by not in _BY_THE_MODEL,
         "thinking_retention": last.origin.thinking_retention,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from gateway.core.types import JsonObject
-from gateway.errors import BadRequest, EngineProtocolError
+from gateway.errors import BadRequest, ContextLengthExceeded, EngineProtocolError
 from gateway.wire.collector import MISSING_LOGPROB
 from gateway.wire.engine_error import loaded
 from gateway.wire.fields import parse_object
@@ -20,7 +20,8 @@ from gateway.wire.fields import parse_object
 TOKENS_IN_FLIGHT = 1 << 17
 """Of rows that are scored at once: a position costs an engine what one of a prompt does, and us a hundred bytes of its
 answer."""
-_MOST_IDS = 1 << 21
+_OTHER_COMMAS = 64
+"""How many commas a body may have beside those between ids."""
 _NAMES = {"token_ids", "model"}
 _ONE_TOKEN: JsonObject = {"max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0, "detokenize": False}
 _UNSHAPED: JsonObject = {
@@ -53,16 +54,22 @@ class Scores:
     """The policy versions that the engine names."""
 
 
-def decode_score(body: bytes) -> ScoreRequest:
-    """The row that a body asks to be scored.
+def decode_score(body: bytes, window_tokens: int) -> ScoreRequest:
+    """The row that a body asks to be scored; `window_tokens` is the longest context that there is.
 
     Raises:
+        ContextLengthExceeded: the body is that of a longer row, which is seen before it is read.
         BadRequest: the body is not JSON, a value is ill, or a name is not known.
     """
+    ids_at_least = body.count(b",") - _OTHER_COMMAS
+    if ids_at_least > window_tokens:
+        raise ContextLengthExceeded(
+            f"the row has more than {ids_at_least} tokens, and the model's context holds {window_tokens}"
+        )
     asked = parse_object(body)
     if unknown := set(asked.names()) - _NAMES:
         raise BadRequest(f"{min(unknown):.80} is not known here: there are token_ids and model", param=min(unknown))
-    given = asked.items("token_ids", _MOST_IDS)
+    given = asked.items("token_ids", window_tokens + _OTHER_COMMAS + 1)
     if not given or not set(map(type, given)) <= {int}:
         raise asked.error("token_ids", "must be a list of token ids, and not empty")
     try:

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.core.budget import Budget, Spent
 from gateway.core.sampling import said
-from gateway.core.terms import ClientSeed, Rule, Terms
+from gateway.core.terms import ClientSeed, SamplingRule, Terms
 from gateway.core.types import JsonObject, Sampling
 from gateway.errors import BadRequest
 from gateway.wire.chat import read_sampling
@@ -79,7 +79,7 @@ def decode_creation(body: bytes) -> Creation:
         sampling=_sampling(asked, "sampling_params"),
         forced=_sampling(asked, "forced_sampling_params"),
         budget=Budget(**{name: given.integer(name, 1) for name in names}),
-        rule=asked.one_of("sampling", get_args(Rule)),
+        sampling_rule=asked.one_of("sampling", get_args(SamplingRule)),
         client_seed=asked.one_of("client_seed", get_args(ClientSeed)),
     )
     return Creation(asked.text("session_id", 1, _MAX_NAME_CHARS), terms)
@@ -193,7 +193,7 @@ def session_object(state: SessionState) -> dict[str, object]:
         "budget": asdict(terms.budget),
         "sampling_params": _shown(terms.sampling),
         "forced_sampling_params": _shown(terms.forced),
-        "sampling": terms.rule,
+        "sampling": terms.sampling_rule,
         "client_seed": terms.client_seed,
     }
 

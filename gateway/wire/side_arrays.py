@@ -101,12 +101,13 @@ class SideArrays:
             raise EngineProtocolError(f"the engine sent routed_experts that cannot be read: {error}") from None
         read = self._asked.prompt_tokens + length - 1
         due = read - self._asked.known_tokens
-        # Releases that do not know the first position wanted send all of them.
         if len(shape) != 3 or shape[0] not in (due, read):
             raise EngineProtocolError(
                 f"the engine sent routed_experts of shape {shape}, not of {due} positions, layers and experts"
             )
-        return SideArray(length - 1 - shape[0], dtype, shape, data)
+        # Releases that do not know the first position wanted send all of them, and a turn keeps what is its own.
+        held = SideArray(length - 1 - shape[0], dtype, shape, data)
+        return held.part(held.end - due, held.end)
 
 
 def _mask(sampled: int, mask: object) -> "array[int]":

@@ -1,14 +1,36 @@
 """Turns as JSON, as a trainer reads them."""
 
-from dataclasses import asdict
+from dataclasses import fields
 
 from gateway.core.fate import Fate
 from gateway.core.sampling import SamplingRecord
 from gateway.core.turn import Turn
+from gateway.core.types import Sampling, VersionSpan
+
+_PARAMETERS = [parameter.name for parameter in fields(Sampling)]
+
+
+def turn_facts(turn: Turn) -> dict[str, object]:
+    """What is fit for logs of a turn: ids of things, counts, and words that are the gateway's own or the engine's."""
+    return {**_sampled(turn), **_worth(turn), "train": turn.labels.train}
 
 
 def turn_object(turn: Turn) -> dict[str, object]:
     """A turn as it was recorded."""
+    return {
+        **_sampled(turn),
+        "sampling": sampling_object(turn.sampling),
+        "overridden": dict(turn.sampling.overridden),
+        **_worth(turn),
+        "tags": dict(turn.labels.tags),
+        "train": turn.labels.train,
+    }
+
+
+# By hand, where `asdict` would copy each value deeply: a row has hundreds of turns.
+
+
+def _sampled(turn: Turn) -> dict[str, object]:
     return {
         "turn_id": turn.id,
         "parent_id": turn.parent.id if turn.parent else None,
@@ -22,24 +44,32 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "ended_by": turn.ended_by,
         "engine": turn.origin.engine,
         "rank": turn.origin.rank,
-        "policy_versions": [asdict(span) for span in turn.completion.spans],
-        "sampling": sampling_object(turn.sampling),
-        "overridden": dict(turn.sampling.overridden),
+        "policy_versions": [span_object(span) for span in turn.completion.spans],
+    }
+
+
+def _worth(turn: Turn) -> dict[str, object]:
+    return {
         "distribution": turn.sampling.distribution,
         "logprobs_mode": turn.sampling.logprobs_mode,
         "logprobs_exact": turn.sampling.logprobs_exact,
-        "differences": {kind: asdict(found) for kind, found in turn.differences.items()},
+        "differences": {
+            kind: {"messages": found.messages, "tokens": found.tokens} for kind, found in turn.differences.items()
+        },
         "flags": list(turn.flags),
         "thinking_retention": turn.origin.thinking_retention,
-        "tags": dict(turn.labels.tags),
-        "train": turn.labels.train,
     }
 
 
 def sampling_object(sampling: SamplingRecord) -> dict[str, object]:
     """The parameters in effect, by their names in vLLM."""
     lists = {"stop": list(sampling.effective.stop), "stop_token_ids": list(sampling.stop_token_ids)}
-    return asdict(sampling.effective) | lists
+    return {name: getattr(sampling.effective, name) for name in _PARAMETERS} | lists
+
+
+def span_object(span: VersionSpan) -> dict[str, object]:
+    """Where one policy version sampled."""
+    return {"version": span.version, "start": span.start, "end": span.end, "source": span.source}
 
 
 def ids_of(turn: Turn) -> dict[str, object]:

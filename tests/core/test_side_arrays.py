@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from gateway.core.side_arrays import SideArray, check_lengths, head, stitched, turn_parts
+from gateway.core.side_arrays import SideArray, check_lengths, head, own_positions, stitched
 from gateway.errors import LedgerError
 
 
@@ -113,29 +113,30 @@ def test_the_head_of_a_completion_has_the_arrays_of_a_shorter_one():
     check_lengths(expected, 1)
 
 
-PLACES = ((3, 2, routed(-3, 1, 2, 3, 4)), (7, 3, routed(-3, 5, 6, 7, 8, 9)))
+PLACES = ((3, 5, routed(-3, 1, 2, 3, 4)), (7, 10, routed(-3, 5, 6, 7, 8, 9)))
 """Ids 0 to 2 are the first prompt, 3 and 4 sampled, 5 and 6 the next prompt, 7 to 9 sampled."""
 
 
 def test_experts_of_a_row_are_those_of_its_turns_end_to_end():
     """A turn adds the last id of the one before, its new prompt, and all that it sampled but the last."""
     assert stitched("routed_experts", PLACES) == routed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-    assert turn_parts("routed_experts", PLACES) == [routed(0, 1, 2, 3, 4), routed(4, 5, 6, 7, 8, 9)]
+    assert own_positions("routed_experts", 3, 5, 0) == (0, 4)
+    assert own_positions("routed_experts", 7, 10, 5) == (4, 9)
 
 
 def test_what_was_said_when_a_turn_was_sampled_is_not_replaced_by_a_later_call():
     """An engine may say more than it was asked for; rows that share a turn must agree on it."""
     whole = routed(-7, 90, 91, 92, 93, 5, 6, 7, 8, 9)
 
-    assert stitched("routed_experts", (PLACES[0], (7, 3, whole))) == routed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    assert stitched("routed_experts", (PLACES[0], (7, 10, whole))) == routed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
 def test_masks_of_a_row_are_empty_where_nothing_was_sampled():
     """From the first sampled id to the last."""
-    places = ((3, 2, mask(0, b"ab", b"c")), (7, 1, mask(0, b"de")))
+    places = ((3, 5, mask(0, b"ab", b"c")), (7, 8, mask(0, b"de")))
 
     assert stitched("sampling_mask", places) == mask(3, b"ab", b"c", b"", b"", b"de")
-    assert turn_parts("sampling_mask", places) == [mask(3, b"ab", b"c"), mask(7, b"de")]
+    assert own_positions("sampling_mask", 7, 8, 5) == (7, 8)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_masks_of_a_row_are_empty_where_nothing_was_sampled():
 )
 def test_a_row_has_no_experts_where_those_of_a_turn_are_missing_or_of_another_kind(second):
     """Be there none, a gap before them, or another model's."""
-    assert stitched("routed_experts", (PLACES[0], (7, 3, second))) is None
+    assert stitched("routed_experts", (PLACES[0], (7, 10, second))) is None
 
 
 def test_a_row_without_turns_has_no_side_array():

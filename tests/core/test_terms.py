@@ -46,14 +46,24 @@ LOCKED = Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
 
 
 @pytest.mark.parametrize("asked", [Sampling(), Sampling(temperature=0.0, top_p=0.5, top_k=3, min_p=0.1, seed=1)])
-def test_a_locked_session_is_sampled_from_the_model_as_it_is(asked):
+def test_a_locked_session_is_sampled_at_temperature_1_with_nothing_truncated(asked):
     """Nothing wins over that, and what an agent had asked for is told."""
-    terms = Terms(sampling=Sampling(top_p=0.5), forced=Sampling(temperature=0.5, max_tokens=7), rule="locked")
+    terms = Terms(sampling=Sampling(top_p=0.5), forced=Sampling(temperature=0.5, max_tokens=7), sampling_rule="locked")
 
     request = governed(terms, asked)
 
     assert request.sampling == replace(LOCKED, max_tokens=7)
     assert request.overridden == said(asked)
+
+
+def test_penalties_biases_and_lengths_stay_the_agents_in_a_locked_session():
+    """They are heard, and nothing is told of them."""
+    asked = Sampling(presence_penalty=1.0, repetition_penalty=1.1, logit_bias={"5": 2.0}, min_tokens=3, max_tokens=9)
+
+    request = governed(Terms(sampling_rule="locked"), asked)
+
+    assert said(request.sampling) == said(asked) | said(LOCKED)
+    assert request.overridden == {}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +88,7 @@ def test_what_is_forced_is_told_where_the_agent_asked_otherwise():
 
 def test_terms_are_silent_on_what_the_gateway_has():
     """What they say wins, bound by bound."""
-    defaults = Terms(budget=Budget(1, 2, 3), rule="locked", client_seed="keep", group_id="other")
+    defaults = Terms(budget=Budget(1, 2, 3), sampling_rule="locked", client_seed="keep", group_id="other")
     assert Terms().over(defaults) == replace(defaults, group_id=None)
-    told = Terms(budget=Budget(max_turns=9), rule="agent", client_seed="drop")
+    told = Terms(budget=Budget(max_turns=9), sampling_rule="agent", client_seed="drop")
     assert told.over(defaults) == replace(told, budget=Budget(1, 2, 9))

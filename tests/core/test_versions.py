@@ -1,4 +1,4 @@
-"""Policy versions count by when they were first seen."""
+"""Policy versions count by when they were first seen, unless an engine shows their order."""
 
 import pytest
 
@@ -28,6 +28,32 @@ def seen(*names: str) -> Versions:
 def test_staleness_counts_versions_from_the_newest(max_staleness, count, fresh):
     """The newest that was known at a moment; that a version is seen again makes it no newer."""
     assert seen("a", "b", "a", "c", "b").fresh(max_staleness, count) == fresh
+
+
+@pytest.mark.parametrize(
+    ("turns", "order"),
+    [
+        (["b", "ab"], "ab"),
+        (["c", "abc"], "abc"),
+        (["ab"], "ab"),
+        (["a", "ab"], "ab"),
+        (["ac", "abc"], "abc"),
+        (["ba", "ab"], "ba"),
+        (["aba"], "ab"),
+    ],
+)
+def test_a_completion_shows_the_order_of_its_versions(turns, order):
+    """A long turn of the old policy that is the first to be recorded of it does not make it the newest."""
+    versions, count = Versions(), 0
+    for turn in turns:
+        moments = [versions.fresh(age, count) for age in range(3)]
+        versions.note([VersionSpan(name, at, at + 1) for at, name in enumerate(turn)])
+        assert moments == [versions.fresh(age, count) for age in range(3)]  # what was of a moment stays so
+        count = len(versions)
+
+    assert [versions.fresh(age) for age in range(len(order))] == [
+        frozenset(order[-1 - age :]) for age in range(len(order))
+    ]
 
 
 def test_without_a_bound_age_does_not_matter():

@@ -29,6 +29,12 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "resolve", _resolve)
 
 
+@pytest.fixture(autouse=True)
+def short_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that answers nobody is idle soon after its start, so that tests need not wait for its probe."""
+    monkeypatch.setattr("gateway.edge.probe.PATIENCE_S", 1.0)
+
+
 @pytest.fixture(scope="session")
 def renderers(tokenizer_folder: str) -> Renderers:
     """The renderers that every gateway of these tests has."""

@@ -9,7 +9,7 @@ from aiohttp.test_utils import unused_port
 from gateway.edge.check import Finding, check_engine
 from gateway.sim import FAULTS, JOURNAL, create_sim
 from gateway.sim.logprobs import Mode
-from tests.edge.house import MODEL_NAME, Application, serving
+from tests.edge.house import MODEL_NAME, Application, probes, serving
 
 RANKS = 2
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -61,6 +61,7 @@ async def test_a_good_engine_is_found_good() -> None:
     assert str(RANKS) in found["ranks"].finding
     turns = [entry for entry in sim[JOURNAL].entries if entry.request_id == "check"]
     assert sum(len(entry.emitted) for entry in turns) == 1
+    assert len(probes(sim)) == 2
 
 
 async def test_raw_logprobs_are_a_warning_with_the_flag_that_helps() -> None:
@@ -120,8 +121,8 @@ async def test_an_engine_that_drops_the_call_is_found_out() -> None:
     found = await findings(sim)
 
     assert found["version"].status == "ok"
-    assert found["reachable"].status == "fail"
-    assert "log" in found["reachable"].remedy
+    assert (found["scale-out"].status, "dropped the call" in found["scale-out"].finding) == ("fail", True)
+    assert "log" in found["scale-out"].remedy
 
 
 async def test_an_engine_that_is_down_is_one_line() -> None:
@@ -233,7 +234,7 @@ async def test_a_rank_answered_in_another_way_is_said() -> None:
     sim = create_sim(model=MODEL_NAME)
     sim.middlewares.append(odd)
 
-    found = await findings(sim)
+    found = await findings(sim, ranks=1)
 
     assert found["ranks"].status == "warn"
     assert "500" in found["ranks"].finding

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
+import orjson
 import pytest
 
 from gateway.edge.engine import Engine
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 from gateway.sim import FAULTS, JOURNAL, create_sim
+from gateway.wire.probe import LogprobsFinding
 from tests.edge.house import Application, OpenHouse, serving, until
 from tests.edge.raw import BODY, RawServer, listening, opened, payloads
 
@@ -199,3 +201,30 @@ async def test_an_engine_that_cannot_be_reached_is_unavailable(url: str) -> None
             await payloads(engine)
 
     assert url in str(failed.value)
+
+
+async def test_a_question_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is heard of a call that is not streamed before its end, so there is an end to waiting for it."""
+    monkeypatch.setattr("gateway.edge.engine._ANSWER_S", 0.05)
+    sim = create_sim(first_token_delay_s=3600)
+    async with serving(sim) as server, opened(str(server.make_url(""))) as engine:
+        with pytest.raises(EngineUnavailable, match="dropped the call"):
+            await engine.ask(orjson.dumps({**orjson.loads(BODY), "stream": False}), request_id="r")
+        await until(lambda: sim[JOURNAL].running == 0)
+
+
+async def test_what_an_engine_said_of_its_logprobs_is_forgotten_when_it_was_away() -> None:
+    """It may be another one; and until then, nothing that is known is lost to a probe that finds out less."""
+    async with serving(create_sim()) as server, opened(str(server.make_url(""))) as engine:
+        findings = [
+            LogprobsFinding("unknown", "busy", answered=False),
+            LogprobsFinding("unknown", "all alike"),
+            LogprobsFinding("unknown", "busy", answered=False),
+            LogprobsFinding("raw"),
+            LogprobsFinding("unknown", "all alike"),
+            LogprobsFinding("processed"),
+        ]
+        assert [engine.learn(finding) for finding in findings] == [True, True, False, True, False, True]
+        assert engine.logprobs.mode == "processed"
+        await engine.refresh()
+        assert not engine.logprobs.answered

@@ -15,6 +15,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.probe import Probes
 from gateway.errors import EngineUnavailable
 from gateway.sim import FAULTS, create_sim
+from gateway.wire.probe import LogprobsFinding
 from tests.edge.house import Application, OpenHouse, generated, probes, serving, until
 
 PROCESSED: Mapping[str, Any] = {"logprobs_mode": "processed_logprobs"}
@@ -37,13 +38,14 @@ class Bench:
         self.clock = Clock()
         self.engine = Engine(url)
         self.probes = Probes([1, 2, 3], self.clock)
-        self.backends = Backends([self.engine], Metrics(), self.probes)
+        self.backends = Backends([self.engine], Metrics(), self.probes.admit)
 
     async def __aenter__(self) -> "Bench":
         await self.backends.refresh()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.probes.close()
         await self.backends.close()
 
     @property
@@ -79,7 +81,7 @@ async def test_a_mode_is_found_out_or_why_it_is_not(sim: Mapping[str, Any], mode
     (line,) = (line for line in lines if "mode" in line)
     assert line["log_level"] == ("info" if mode == "processed" else "warning")
     assert ("processed_logprobs" in line.get("remedy", "")) is (mode != "processed")
-    assert len(probes(app)) in ((2,) if mode != "unknown" else (0, 1))
+    assert len(probes(app)) == (2 if mode != "unknown" else 0)
     assert generated(app) == []
 
 
@@ -120,7 +122,6 @@ async def test_an_engine_that_was_away_may_be_another() -> None:
     async with serving(create_sim(**PROCESSED), port=port) as server, Bench(str(server.make_url(""))) as bench:
         await bench.probes.ask(bench.engine)
         assert (bench.mode, bench.is_due) == ("processed", False)
-    bench.engine = Engine(f"http://127.0.0.1:{port}")
     async with serving(create_sim(), port=port) as server, Bench(str(server.make_url(""))) as bench:
         await bench.probes.ask(bench.engine)
         assert bench.mode == "raw"
@@ -130,14 +131,17 @@ async def test_an_engine_that_was_away_may_be_another() -> None:
         assert (bench.mode, bench.is_due) == ("unknown", True)
 
 
-async def test_a_paused_engine_holds_up_nothing() -> None:
+async def test_a_paused_engine_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start goes on, those who must know are told to come again, and the engine keeps its turns."""
+    monkeypatch.setattr("gateway.edge.probe._START_S", 0.01)
+    monkeypatch.setattr("gateway.edge.probe.PATIENCE_S", 0.05)
     app = create_sim(**PROCESSED)
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
-        async with bench.backends._ranks[next(iter(bench.backends._ranks))].engine._call("POST", "/pause"):
+        async with bench.engine._call("POST", "/pause"):
             pass
-        asked = [bench.probes.ask(bench.engine, within_s=0.05) for _ in range(3)]
-        await asyncio.gather(*asked)
+        await bench.probes.begin()
+        assert not bench.is_due
+        await asyncio.gather(*(bench.probes.ask(bench.engine) for _ in range(3)))
         assert bench.mode == "unknown"
         assert "paused" in bench.engine.logprobs.reason
         assert bench.engine.max_model_len is not None
@@ -146,33 +150,110 @@ async def test_a_paused_engine_holds_up_nothing() -> None:
             await bench.probes.settle(bench.engine)  # it has just been asked
         async with bench.engine._call("POST", "/resume"):
             pass
+        monkeypatch.undo()
         bench.clock.now_s += 2
         await bench.probes.settle(bench.engine)
         assert bench.mode == "processed"
+
+
+def slow_sim(released: asyncio.Event) -> Application:
+    """An engine that answers probes when it is released."""
+
+    @web.middleware
+    async def slowly(request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.headers.get("X-Request-Id", "").startswith("probe-"):
+            await released.wait()
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    app = create_sim(**PROCESSED)
+    app.middlewares.insert(0, slowly)
+    return app
+
+
+async def test_who_leaves_ends_no_probe() -> None:
+    """A client that hangs up while its turn waits for one takes nothing from the turns that wait with it."""
+    released = asyncio.Event()
+    async with serving(slow_sim(released)) as server, Bench(str(server.make_url(""))) as bench:
+        leaving, staying = [asyncio.ensure_future(bench.probes.settle(bench.engine)) for _ in range(2)]
+        await asyncio.sleep(0.02)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        assert not bench.is_due  # it is still asked
+        released.set()
+        await staying
+        assert (leaving.cancelled(), bench.mode) == (True, "processed")
+
+
+async def test_a_probe_of_an_engine_that_was_away_is_ended() -> None:
+    """What it would find out is of another one."""
+    released = asyncio.Event()
+    async with serving(slow_sim(released)) as server, Bench(str(server.make_url(""))) as bench:
+        asked = asyncio.ensure_future(bench.probes.ask(bench.engine))
+        await asyncio.sleep(0.02)
+        bench.engine.max_model_len = None
+        await bench.backends.refresh()
+        await asked
+        assert (bench.mode, bench.is_due) == ("unknown", True)
+
+
+async def test_a_probe_that_fails_in_whatever_way_leaves_the_rest_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is logged, without what was in hand; the watch goes on, and the engine is asked again."""
+    monkeypatch.setattr("gateway.edge.probe._WATCH_INTERVAL_S", 0.01)
+    async with serving(create_sim(**PROCESSED)) as server, Bench(str(server.make_url(""))) as bench:
+        watch = asyncio.ensure_future(bench.probes.watch())
+        with capture_logs() as lines, monkeypatch.context() as broken:
+            broken.setattr("gateway.edge.probe.mode_of", lambda *_: 1 / 0)
+            await until(lambda: bench.engine.logprobs.reason == "the probe failed, see the log")
+        assert [line["log_level"] for line in lines if line["event"] == "a probe failed"] == ["error"]
+        with pytest.raises(EngineUnavailable):
+            await bench.probes.settle(bench.engine)
+        bench.clock.now_s += 2
+        await until(lambda: bench.mode == "processed")
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        assert watch.cancelled()
+
+
+@pytest.mark.parametrize("fault", ["error_500", "positive_logprob", "garbage", "not_found"])
+async def test_an_error_finds_out_nothing(fault: str) -> None:
+    """Another time may tell more, so who must know is told to come again, and then it is known."""
+    app = create_sim(**PROCESSED)
+    app[FAULTS].inject(fault)
+    async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
+        with pytest.raises(EngineUnavailable, match="not known yet"):
+            await bench.probes.settle(bench.engine)
+        bench.clock.now_s += 2
+        await bench.probes.settle(bench.engine)
+        assert bench.mode == "processed"
+        app[FAULTS].inject(fault)
+        await bench.probes.ask(bench.engine)
+        assert bench.mode == "processed"
+
+
+async def test_what_cannot_be_told_apart_is_found_out_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask once more would not help, and who must know goes on with that; an error later does not make it less."""
+    monkeypatch.setattr("gateway.edge.probe.mode_of", lambda *_: LogprobsFinding("unknown", "all alike"))
+    app = create_sim()
+    async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
+        await bench.probes.settle(bench.engine)
+        app[FAULTS].inject("error_500")
+        await bench.probes.ask(bench.engine)
+        bench.clock.now_s += 2
+        await bench.probes.settle(bench.engine)
+        assert bench.engine.logprobs == LogprobsFinding("unknown", "all alike")
+        assert len(probes(app)) == 3
 
 
 async def test_a_gateway_probes_at_its_start_and_keeps_watch(
     open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that was slow at the start is found out later, and turns taken before say that it was unknown."""
-    monkeypatch.setattr("gateway.edge.backends._WATCH_INTERVAL_S", 0.05)
-    monkeypatch.setattr("gateway.edge.backends._FIRST_PROBE_S", 0.05)
-    monkeypatch.setattr("gateway.edge.probe._FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr("gateway.edge.probe._WATCH_INTERVAL_S", 0.05)
+    monkeypatch.setattr("gateway.edge.probe._START_S", 0.05)
     slow = asyncio.Event()
 
-    @web.middleware
-    async def slowly(request: web.Request, handler: Any) -> web.StreamResponse:
-        if request.headers.get("X-Request-Id", "").startswith("probe-"):
-            await slow.wait()
-        response: web.StreamResponse = await handler(request)
-        return response
-
-    def sim() -> Application:
-        app = create_sim(**PROCESSED)
-        app.middlewares.insert(0, slowly)
-        return app
-
-    async with serving(sim()) as server:
+    async with serving(slow_sim(slow)) as server:
         house = await open_house(engine=(str(server.make_url("")),))
         await house.ask("early", temperature=0.5)
         slow.set()

@@ -37,10 +37,26 @@ async def test_only_exact_logprobs_are_sampled(open_house: OpenHouse, sim: Json,
     assert (streamed.status, streamed.error["code"]) == (400, "logprobs_not_exact")
 
 
-async def test_a_locked_session_is_exact_in_every_mode(open_house: OpenHouse) -> None:
-    """The two settings go well together."""
-    house = await open_house(logprobs="require-exact", sampling="locked")
-    assert (await house.ask("s", temperature=0, top_p=0.5)).status == 200
+@pytest.mark.parametrize(
+    ("mode", "asked", "taken"),
+    [
+        ("raw_logprobs", {"temperature": 0, "top_p": 0.5, "top_k": 3, "min_p": 0.1}, True),
+        ("raw_logprobs", {"presence_penalty": 1}, False),
+        ("raw_logprobs", {"logit_bias": {"5": 1.0}}, False),
+        ("processed_logprobs", {"temperature": 0, "presence_penalty": 1, "logit_bias": {"5": 1.0}}, True),
+    ],
+)
+async def test_a_locked_session_needs_processed_logprobs_for_penalties_alone(
+    open_house: OpenHouse, mode: str, asked: Json, taken: bool
+) -> None:
+    """Temperature and truncation are settled; what else the agent asks for is honoured, and must be exact, too."""
+    house = await open_house(logprobs="require-exact", sampling="locked", sim={"logprobs_mode": mode})
+
+    answer = await house.ask("s", **asked)
+
+    assert (answer.status, answer.status == 200 or answer.error["code"]) == (
+        (200, True) if taken else (400, "logprobs_not_exact")
+    )
 
 
 async def test_an_engine_of_which_nothing_is_known_is_asked_first(open_house: OpenHouse) -> None:
@@ -52,4 +68,17 @@ async def test_an_engine_of_which_nothing_is_known_is_asked_first(open_house: Op
         assert (await house.ask("s", temperature=0.5)).status == 200
 
         assert [turn["logprobs_mode"] for turn in await house.turns("s")] == ["processed"]
+        await house.http.close()
+
+
+async def test_an_error_of_an_engine_that_is_asked_is_no_verdict_on_the_turn(open_house: OpenHouse) -> None:
+    """It may be tried again, and soon it is known; an error that may not be would stand for minutes."""
+    app = create_sim(logprobs_mode="processed_logprobs")
+    async with serving(app) as server:
+        app[FAULTS].inject(kind="garbage", times=1)  # of the start's probe
+        house = await open_house(engine=(str(server.make_url("")),), logprobs="require-exact")
+        refused = await house.ask("s", temperature=0.5)
+
+        assert (refused.status, refused.error["code"]) == (503, "engine_unavailable")
+        assert "Retry-After" in refused.headers
         await house.http.close()

@@ -43,9 +43,9 @@ async def test_a_row_may_fill_the_context(open_house: OpenHouse, length: int) ->
 async def test_a_row_beyond_the_context_is_refused_as_such(open_house: OpenHouse) -> None:
     """No engine is asked."""
     house = await open_house(sim={"max_model_len": 40})
-    answer = await house.send("POST", "/score", token_ids=list(range(41)))
-
-    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+    for length in (41, 1 << 19):
+        answer = await house.send("POST", "/score", token_ids=list(range(length)))
+        assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
     assert not house.journal
 
 

@@ -1,15 +1,19 @@
 """What engines say beside ids and logprobs is kept where it is wanted, and of bridged turns only what is new."""
 
+import asyncio
 import base64
+from threading import current_thread
 
 import pytest
 from structlog.testing import capture_logs
 
 from gateway.core.side_arrays import stitched
 from gateway.core.turn import Turn
+from gateway.core.types import Completion
 from gateway.sim.side_arrays import routed_experts, sampling_mask
 from gateway.wire.arrays import encode_side_array, read_npy
-from tests.edge.house import HELLO, OpenHouse, Words, user
+from gateway.wire.collector import Collector
+from tests.edge.house import HELLO, OpenHouse, Words, until, user, waiting
 from tests.edge.keeping import KeepingStore
 
 FLAGS = {"routed_experts": (2, 4), "sampling_mask": True}
@@ -18,8 +22,10 @@ BOTH = ("routed_experts", "sampling_mask")
 
 def row_array(name: str, turns: list[Turn]):
     """The array of the row that ends in the last of `turns`."""
+    starts = [turn.prompt_length for turn in turns]
+    ends = [turn.sequence.length for turn in turns]
     return stitched(
-        name, [(turn.prompt_length, len(turn.completion.ids), turn.completion.side_arrays.get(name)) for turn in turns]
+        name, list(zip(starts, ends, [turn.completion.side_arrays.get(name) for turn in turns], strict=True))
     )
 
 
@@ -83,3 +89,28 @@ async def test_nothing_is_kept_that_was_not_wanted(open_house: OpenHouse) -> Non
     assert (await house.ask("s")).status == 200
 
     assert store.turns[0].completion.side_arrays == {}
+
+
+async def test_large_experts_of_a_turn_that_was_given_up_are_decoded_elsewhere_too(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another answer of the same call fails when one has all of its own."""
+    threads: list[str] = []
+    partial = Collector.partial
+
+    def noted(self: Collector) -> Completion | None:
+        threads.append(current_thread().name)
+        return partial(self)
+
+    monkeypatch.setattr(Collector, "partial", noted)
+    store = KeepingStore()
+    house = await open_house(store=store, sim={"routed_experts": (1 << 12, 16)}, side_arrays=("routed_experts",))
+    house.faults.inject("stall", after=0)
+    async with waiting(house, "s", [user("many words " * 20)], n=2):
+        await until(lambda: sum(bool(entry.emitted) for entry in house.journal) == 1)
+        await asyncio.sleep(0.2)  # until its end has been read
+    await until(lambda: store.turns)
+
+    (turn,) = store.turns
+    assert len(turn.completion.side_arrays["routed_experts"].data) > 1 << 20
+    assert "MainThread" not in threads

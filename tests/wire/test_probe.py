@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.core.alternatives import Alternatives
 from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
-from gateway.wire.probe import encode_probe, mode_of
+from gateway.wire.probe import LogprobsFinding, encode_probe, mode_of, untold_by
 
 
 def answer(named: dict[int, float]) -> Completion:
@@ -43,8 +43,8 @@ def test_both_modes_are_told_from_whatever_was_sampled(logits, data):
     cold, warm = data.draw(tokens), data.draw(tokens)
     first, raw, processed = softmax(logits, 1), softmax(logits, 1), softmax(logits, 2)
 
-    assert mode_of(answer(top(first, cold)), answer(top(raw, warm))) == ("raw", "")
-    assert mode_of(answer(top(first, cold)), answer(top(processed, warm))) == ("processed", "")
+    assert mode_of(answer(top(first, cold)), answer(top(raw, warm))) == LogprobsFinding("raw")
+    assert mode_of(answer(top(first, cold)), answer(top(processed, warm))) == LogprobsFinding("processed")
 
 
 FIRST = {5: -1.0, 6: -2.0, 7: -3.0}
@@ -53,8 +53,10 @@ FIRST = {5: -1.0, 6: -2.0, 7: -3.0}
 def test_a_small_model_is_told_as_well():
     """Its likeliest tokens are all but alike; a token that only one answer names does not matter."""
     cold = {5: -11.9, 6: -11.9025, 7: -11.905}
-    assert mode_of(answer(cold), answer(cold)) == ("raw", "")
-    assert mode_of(answer(cold), answer({8: -12.5, 5: -11.9, 6: -11.90125, 7: -11.9025})) == ("processed", "")
+    assert mode_of(answer(cold), answer(cold)) == LogprobsFinding("raw")
+    assert mode_of(answer(cold), answer({8: -12.5, 5: -11.9, 6: -11.90125, 7: -11.9025})) == LogprobsFinding(
+        "processed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,15 @@ def test_what_behaves_like_neither_is_unknown(cold, warm, why):
     found = mode_of(answer(cold), answer(warm))
     assert found.mode == "unknown"
     assert why in found.reason
+
+
+def test_old_releases_are_known_not_to_tell():
+    """To ask them once more would not help; one that does not say what it is may tell."""
+    for version in ((0, 20), (0, 21)):
+        found = untold_by(version)
+        assert found is not None
+        assert (found.mode, found.answered) == ("unknown", True)
+    assert (untold_by((0, 22)), untold_by((1, 0)), untold_by(None)) == (None, None, None)
 
 
 def test_a_probe_is_the_smallest_call_that_tells():

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from gateway.errors import BadRequest, EngineProtocolError
+from gateway.errors import BadRequest, ContextLengthExceeded, EngineProtocolError
 from gateway.wire.score import Scores, decode_score, encode_call, encode_scores, read_scores
 
 IDS = [5, 6, 7]
@@ -28,10 +28,10 @@ def beside(*named):
 
 def test_a_row_is_read_with_the_model_that_is_to_score_it():
     """The model may be left to the engine."""
-    asked = decode_score(b'{"token_ids": [5, 6], "model": "teacher"}')
+    asked = decode_score(b'{"token_ids": [5, 6], "model": "teacher"}', 40)
 
     assert (asked.ids.tolist(), asked.model) == ([5, 6], "teacher")
-    assert decode_score(b'{"token_ids": [5]}').model is None
+    assert decode_score(b'{"token_ids": [5]}', 40).model is None
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,15 @@ def test_a_row_is_read_with_the_model_that_is_to_score_it():
 def test_an_ill_request_is_refused_by_the_name_of_its_field(body, param):
     """Parameters of sampling are no parameters of scoring."""
     with pytest.raises(BadRequest) as refused:
-        decode_score(orjson.dumps(body))
+        decode_score(orjson.dumps(body), 40)
     assert refused.value.param == param
+
+
+def test_a_row_far_beyond_every_context_is_refused_before_it_is_read():
+    """Be it no JSON at all; one that is a little longer is read, and refused where it finds its engine."""
+    with pytest.raises(ContextLengthExceeded, match="holds 40"):
+        decode_score(b"," * 105, 40)
+    assert len(decode_score(orjson.dumps({"token_ids": [1] * 105, "model": "m"}), 41).ids) == 105
 
 
 def test_an_engine_is_asked_for_one_token_and_the_logprobs_of_the_prompt():

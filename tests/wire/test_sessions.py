@@ -44,7 +44,7 @@ def test_a_session_is_what_was_asked_for():
         forced=Sampling(max_tokens=5),
         budget=Budget(1, 2, 3),
         rollout_id="r",
-        rule="locked",
+        sampling_rule="locked",
         client_seed="keep",
     )
     assert wire.decode_creation(asked) == wire.Creation("a/b", terms)
@@ -163,7 +163,7 @@ def state(**changed):
         sampling=Sampling(stop=("END",), extra_args={"x": 1}),
         forced=Sampling(seed=0),
         budget=Budget(max_turns=3),
-        rule="locked",
+        sampling_rule="locked",
         client_seed="keep",
     )
     spent = Spent(turns=1, aborted_turns=2, prompt_tokens=30, completion_tokens=4)

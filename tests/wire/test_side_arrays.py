@@ -55,11 +55,12 @@ def test_both_arrays_are_kept_with_the_positions_that_they_speak_of():
 
 
 @pytest.mark.parametrize("dtype", ["|u1", "<u2", "<i4"])
-def test_experts_of_the_whole_prompt_are_taken_too(dtype):
-    """As they come from a release that cannot leave out what is known."""
+def test_of_the_experts_of_a_whole_prompt_a_turn_keeps_its_own(dtype):
+    """As they come from a release that cannot leave out what is known: a turn costs what it adds."""
     held = fed(finished(routed_experts=npy(6, dtype=dtype))).completion().side_arrays["routed_experts"]
 
-    assert (held.start, held.dtype, held.shape) == (-4, dtype, (6, 2, 2))
+    own = np.arange(4, 24).astype(dtype).tobytes()
+    assert held == SideArray(-3, dtype, (5, 2, 2), own)
 
 
 def test_what_an_engine_does_not_send_is_missing():

@@ -2,11 +2,13 @@
 
 from dataclasses import asdict
 
+import orjson
+
 from gateway.core.canon import Difference
 from gateway.core.fate import Fate
 from gateway.core.sampling import record
 from gateway.core.types import Completion, FinishReason, Labels, Origin, Sampling, VersionSpan, float32s, token_ids
-from gateway.wire.turns import ids_of, told_turn, turn_object
+from gateway.wire.turns import ids_of, told_turn, turn_facts, turn_object
 from tests.wire.turns import turn
 
 
@@ -108,6 +110,17 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
         "train": False,
     }
     assert expected == turn_object(second)
+
+
+def test_what_an_agent_may_say_is_not_among_the_facts_fit_for_logs():
+    """Stop strings, `extra_args`, biases and tags may say anything."""
+    odd = Sampling(stop=("secret",), extra_args={"x": "secret"}, logit_bias={"5": 1.0})
+    said = turn("t1", sampling=record(odd, max_tokens=9, overridden={"stop": "secret"}), labels=Labels({"a": "secret"}))
+    facts = turn_facts(said)
+
+    assert turn_object(said) == turn_object(said) | facts
+    assert turn_object(said).keys() - facts.keys() == {"sampling", "overridden", "tags"}
+    assert b"secret" not in orjson.dumps(facts)
 
 
 def test_a_turn_is_told_with_what_became_of_it():

@@ -14,7 +14,7 @@ _PLAIN = "temperature 1 and no top_p, top_k, min_p, penalties, logit_bias or min
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
+class Lease:
     """Where and how an answer is sampled."""
 
     rank: Rank
@@ -27,12 +27,12 @@ class Leased:
             return self.limit.bound
         return "tool_calls" if answer.message.tool_calls else "stop"
 
-    async def proven(self, probes: Probes) -> "Leased":
+    async def proven(self, probes: Probes) -> "Lease":
         """The same, when the logprobs will be those of the distribution that is sampled from.
 
         Raises:
             LogprobsNotExact: they will not.
-            EngineUnavailable: that is not known yet.
+            EngineUnavailable: that is not found out yet.
         """
         engine, sampling = self.rank.engine, self.sampling
         if sampling.logprobs_exact:
@@ -42,10 +42,10 @@ class Leased:
                 "greedy sampling has no distribution that logprobs could be of: ask for a temperature above 0"
             )
         await probes.settle(engine)
-        mode, reason = engine.logprobs
-        leased = replace(self, sampling=replace(sampling, logprobs_mode=mode))
-        if leased.sampling.logprobs_exact:
-            return leased
+        mode, reason, _ = engine.logprobs
+        proven = replace(self, sampling=replace(sampling, logprobs_mode=mode))
+        if proven.sampling.logprobs_exact:
+            return proven
         why = f"it is not known what the engine's are ({reason})" if reason else "the engine's are those of the model"
         raise LogprobsNotExact(
             f"the logprobs would not be those of the distribution that is sampled from, since {why}: start vLLM with "
