@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.verify.column_file import read_arrow, read_parquet
-from gateway.verify.digest import CHAIN_START, chained, of_json
+from gateway.verify.digest import CHAIN_START, chained, of_object
 from gateway.verify.hashes import check_hashes
 from gateway.verify.json_file import is_page, read_lines, read_page
 from gateway.verify.masks import check_masks
@@ -117,7 +117,7 @@ class _File:
             raise self.rollouts.missing() or Mismatch("footer.rows", self.rows, footer["rows"])
         self.rollouts.check_excluded(footer["excluded"], "footer.excluded")
         rest = {name: held for name, held in footer.items() if name != "chain"}
-        expect("footer.chain", chained(self._chain, of_json(rest)), footer["chain"])
+        expect("footer.chain", chained(self._chain, of_object(rest, ("excluded",))), footer["chain"])
 
 
 def verify(path: Path, *, strict: bool = False) -> Verdict:
