@@ -11,7 +11,7 @@ from rich.progress import BarColumn as Bar
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gateway.audit.report import Report
-from gateway.audit.rows import count_items, read_items
+from gateway.audit.rows import count_items, need_readable, read_items
 from gateway.audit.scoring import Auditor, Pool
 from gateway.core.types import JsonObject, float32s
 from gateway.edge.log import configure as configure_log
@@ -31,6 +31,7 @@ def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) ->
         EngineUnavailable: engines are gone, or none answers.
         OSError: `out` cannot be written.
     """
+    need_readable(file)
     if out is not None and out.suffix not in (".ndjson", *_COLUMNS):
         raise ConfigError(f"--out {out}: its name must end in .ndjson, .parquet or .arrow")
     if out is not None and out.suffix in _COLUMNS:

@@ -28,6 +28,7 @@ class Turn:
 
     @property
     def id(self) -> str:
+        """As text, which it is where the turn is well-formed."""
         return str(self.said["turn_id"])
 
     def at(self, field: str) -> str:
@@ -64,8 +65,8 @@ class Row:
     @property
     def arrays(self) -> dict[str, Numbers]:
         """Those that have a number for each id, by name."""
-        weights: dict[str, Numbers] = {} if self.weights is None else {"loss_weights": self.weights}
-        return {"token_ids": self.ids, "loss_mask": self.mask, "logprobs": self.logprobs} | weights
+        held: dict[str, Numbers] = {"token_ids": self.ids, "loss_mask": self.mask, "logprobs": self.logprobs}
+        return held if self.weights is None else held | {"loss_weights": self.weights}
 
     @property
     def certificate(self) -> Json:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import ConfigError
 from gateway.verify.verdict import Verdict, verify
 from tests.verify.writer import Turns, certified, footer_of, form, in_base64, lines, packed, rows_of
 
@@ -130,7 +131,9 @@ def test_a_file_of_another_form_is_refused_in_one_line(tmp_path, content, place,
     assert "\n" not in str(verdict)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    """With the reason that the system gives."""
-    assert "No such file" in str(verify(tmp_path / "none"))
-    assert "expected a file that can be read" in str(verify(tmp_path))
+def test_of_a_file_that_cannot_be_read_there_is_no_verdict(tmp_path):
+    """The reason is the one that the system gives."""
+    with pytest.raises(ConfigError, match="none cannot be read: No such file or directory"):
+        verify(tmp_path / "none")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        verify(tmp_path)

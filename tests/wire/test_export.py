@@ -51,7 +51,6 @@ def test_lines_come_in_pieces_of_some_size():
     assert len(pieces) == 2
     assert [orjson.loads(line) for line in b"".join(pieces).splitlines()] == [small, small, large, small]
     assert list(encode_lines([])) == []
-    assert len(list(encode_lines([large]))) == 1
 
 
 def test_a_large_row_comes_in_pieces_and_its_bytes_are_as_if_it_were_written_at_once():
