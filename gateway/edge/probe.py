@@ -64,7 +64,7 @@ class Probes:
         return standing is not None and waited and engine.max_model_len is not None and not standing.asking.locked()
 
     async def ask(self, engine: Engine, *, within_s: float = PATIENCE_S) -> None:
-        """Probe an engine, or wait for who does. It does not raise: what cannot be found out is unknown."""
+        """Probe an engine, or wait for the probe under way. It does not raise: what cannot be found out is unknown."""
         standing = self._standings[engine]
         if standing.asking.locked():
             async with standing.asking:
@@ -84,7 +84,7 @@ class Probes:
             _tell(engine)
 
     async def settle(self, engine: Engine) -> None:
-        """Ask an engine of which it is unknown now, unless it has just been asked; for who cannot go on without.
+        """Ask an engine of which it is unknown now, unless it has just been asked: the caller cannot go on without.
 
         Raises:
             EngineUnavailable: it does not answer, so that another time more may be known.

@@ -16,7 +16,7 @@ def verify(
         bool, typer.Option("--strict", help="fail without a footer, or where a rollout has more rows")
     ] = False,
 ) -> None:
-    """Derive every claim of a file of rows again, from it alone; exit 1 where one does not hold, 2 without a verdict."""
+    """Derive every claim of a file of rows from it alone; exit 1 where one does not hold, 2 without a verdict."""
     from gateway.errors import ConfigError  # only who verifies waits for these
     from gateway.verify.verdict import verify as look
 

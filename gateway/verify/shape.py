@@ -16,7 +16,7 @@ class Kind:
 
     @property
     def or_null(self) -> "Kind":
-        """The same, or nothing."""
+        """A kind that ``null`` is of, too."""
         return Kind(f"{self.name} or null", lambda value: value is None or self.holds(value))
 
 

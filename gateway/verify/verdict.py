@@ -46,7 +46,7 @@ class Verdict:
         return f"{self.rows} rows, {self.turns} turns, {self.trained} trained tokens: verified"
 
     def as_json(self) -> Json:
-        """The same as one object."""
+        """What ``--json`` prints."""
         counts = {"rows": self.rows, "turns": self.turns, "trained_tokens": self.trained}
         failure = self.mismatch and self.mismatch.as_json()
         return {
