@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-conservation test-clients test-vllm serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-conservation test-processes test-clients test-vllm test-truth serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -52,7 +52,11 @@ properties: setup
 
 test-rooms: setup
 	tests/vllm/environment.sh tokenizer
-	$(BIN)/pytest --numprocesses 3 --dist worksteal --ignore=tests/core --ignore=tests/wire
+	$(BIN)/pytest --numprocesses 3 --dist worksteal -m 'not process' --ignore=tests/core --ignore=tests/wire
+
+test-processes: setup ## the README's commands, the demo, the command line: each in processes of its own
+	tests/vllm/environment.sh tokenizer
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m process
 
 check-deep: setup ## the property tests of core/, of wire/ and of what a client is told, at 5,000 examples each
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m hypothesis --hypothesis-profile=deep tests/core tests/wire tests/render/test_reading_any.py
@@ -79,6 +83,10 @@ bench: setup ## figures: what matching costs beside reading a body, what clients
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm
 	$(BIN)/pytest tests/vllm
+
+test-truth: setup ## of test-vllm, what holds rows against the model itself: logprobs beside Hugging Face's
+	tests/vllm/environment.sh vllm
+	$(BIN)/pytest tests/vllm/truth
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
 from gateway.core.rows import Rollout
-from gateway.core.segments import share_of
+from gateway.core.segments import session_now
 from gateway.core.types import (
     Answer,
     Completion,
@@ -31,7 +31,7 @@ from gateway.core.types import (
 from gateway.render.demo import MODEL_NAME
 from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
-from gateway.wire.export import encode_lines
+from gateway.wire.pages import encode_lines
 from gateway.wire.rows import row_object
 from tests.core.sampled import HOW
 
@@ -109,7 +109,7 @@ def measured(translator: Translator, client: Callable[[Agent, int], None], turns
     tracemalloc.reset_peak()
     largest, rendered = 0, sum(turn.how == "rendered" for turn in agent.ledger.turns)
     assert rendered > turns * 0.9, f"only {rendered} of {turns} prompts were rendered"
-    for piece in encode_lines(row_object(row) for row in Rollout([share_of(agent.ledger)])):
+    for piece in encode_lines(row_object(row) for row in Rollout([session_now(agent.ledger)])):
         assert piece
     largest = max(turn.sequence.length for turn in agent.ledger.turns)
     _, peak = tracemalloc.get_traced_memory()

@@ -18,6 +18,7 @@ from gateway.edge.log import hush
 from gateway.edge.metrics import Metrics
 from gateway.edge.probe import Probes
 from gateway.edge.retries import Retries
+from gateway.edge.rows_answer import RowsAnswers
 from gateway.edge.score import Scorer
 from gateway.edge.server import Keys, Server
 from gateway.edge.sessions import Sessions
@@ -82,7 +83,8 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
     streams = _streams(settings)
     metrics.watch(streams.buffered_bytes)
     calls = Calls(deps, sessions, tasks, retries, streams=streams, noise=noise, tag_headers=settings.tag_header)
-    server = Server(deps, keys, sessions, calls, Scorer(backends, settings.score_tokens_in_flight))
+    scorer, answers = Scorer(backends, settings.score_tokens_in_flight), RowsAnswers(settings.stream_stall_s)
+    server = Server(deps, keys, sessions, calls, scorer, answers)
     app = web.Application(client_max_size=settings.max_body_bytes, middlewares=[server.guard])
     app.on_response_prepare.append(server.sign)
     app.add_routes(server.routes())
@@ -108,6 +110,7 @@ async def _lifespan(server: Server) -> AsyncIterator[None]:
     await server.calls.tasks.drain()  # a request that came late has begun another
     await backends.close()
     server.deps.render_thread.shutdown(wait=False)
+    server.answers.thread.shutdown(wait=False)
 
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:

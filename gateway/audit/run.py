@@ -4,23 +4,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import structlog
 from rich.console import Console
 from rich.progress import BarColumn as Bar
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gateway.audit.report import Report
-from gateway.audit.rows import count_items, need_readable, read_items
 from gateway.audit.scoring import Auditor, Pool
 from gateway.core.types import JsonObject, float32s
 from gateway.edge.log import configure as configure_log
-from gateway.errors import ConfigError
 from gateway.whole_file import whole_file
-from gateway.wire.arrays import encode_array
-from gateway.wire.arrow import arrow_stream, need_pyarrow, write_parquet
-
-_COLUMNS = (".parquet", ".arrow")
+from gateway.wire.arrays import encode_numbers
+from gateway.wire.row_file import check_form, count_items, need_readable, read_items, write_items
 
 
 def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) -> Report:
@@ -32,10 +27,8 @@ def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) ->
         OSError: `out` cannot be written.
     """
     need_readable(file)
-    if out is not None and out.suffix not in (".ndjson", *_COLUMNS):
-        raise ConfigError(f"--out {out}: its name must end in .ndjson, .parquet or .arrow")
-    if out is not None and out.suffix in _COLUMNS:
-        need_pyarrow()
+    if out is not None:
+        check_form(out)
     if not structlog.is_configured():
         configure_log()  # standard output is the report's
     report = Report()
@@ -47,13 +40,7 @@ def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) ->
                 pass
             return report
         with whole_file(out) as written:
-            match out.suffix:
-                case ".parquet":
-                    write_parquet(written, items)
-                case ".arrow":
-                    written.writelines(arrow_stream(items))
-                case _:
-                    written.writelines(orjson.dumps(item) + b"\n" for item in items)
+            write_items(out, written, items)
     return report
 
 
@@ -77,4 +64,4 @@ def _written_as(like: object, logprobs: list[float] | None) -> object:
     """In the form in which the row has its own."""
     if logprobs is None or isinstance(like, list):
         return logprobs
-    return encode_array("<f4", (len(logprobs),), float32s(logprobs).tobytes())
+    return encode_numbers(float32s(logprobs))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from gateway.core.fate import Fate
-from gateway.core.segments import Excluded, Segments, Share
+from gateway.core.segments import Excluded, Segments, SessionAt
 from gateway.core.selection import Masked, Selection
 from gateway.core.side_arrays import SideArray, stitched
 from gateway.core.turn import Turn
@@ -99,10 +99,10 @@ class Rollout:
     """
 
     def __init__(
-        self, shares: Sequence[Share], selection: Selection | None = None, fresh: frozenset[str] | None = None
+        self, sessions: Sequence[SessionAt], selection: Selection | None = None, fresh: frozenset[str] | None = None
     ) -> None:
         self.selection = selection or Selection()
-        self._segments = [Segments(share, self.selection, fresh) for share in shares]
+        self._segments = [Segments(session, self.selection, fresh) for session in sessions]
         self._starts = [0, *accumulate(len(segments.leaves) for segments in self._segments)]
         self._trainable_tokens = sum(segments.trainable_tokens() for segments in self._segments)
 
@@ -112,7 +112,7 @@ class Rollout:
     def __iter__(self) -> Iterator[Row]:
         return (self[index] for index in range(len(self)))
 
-    def of_share(self, position: int) -> range:
+    def of_session(self, position: int) -> range:
         """The places of one session's rows."""
         return range(self._starts[position], self._starts[position + 1])
 
@@ -126,10 +126,10 @@ class Rollout:
         leaf = segments.leaves[number]
         ids, turns = leaf.sequence.ids(), _turns(segments, number)
         mask = _mask(segments, turns, len(ids))
-        history = segments.share.ledger.history(leaf)
+        history = segments.source.ledger.history(leaf)
         versions = dict.fromkeys(span.version for part in turns for span in part.turn.completion.spans)
         return Row(
-            session=segments.share.session,
+            session=segments.source.session,
             index=index,
             rows=len(self),
             rollout_trainable_tokens=self._trainable_tokens,

@@ -19,7 +19,7 @@ from gateway.core.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class SessionAt:
     """What one session gives to its rollout, as it was at a moment."""
 
     ledger: Ledger
@@ -28,9 +28,9 @@ class Share:
     """What each of its rows says of it: its id, its reward."""
 
 
-def share_of(ledger: Ledger, session: JsonObject | None = None) -> Share:
+def session_now(ledger: Ledger, session: JsonObject | None = None) -> SessionAt:
     """What a session has to give now."""
-    return Share(ledger, moment_of(ledger), session or {})
+    return SessionAt(ledger, moment_of(ledger), session or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Excluded:
 class Segments:
     """Which turns of a session stand in which rows, and which of those train them."""
 
-    def __init__(self, share: Share, selection: Selection, fresh: frozenset[str] | None) -> None:
-        self.share = share
+    def __init__(self, source: SessionAt, selection: Selection, fresh: frozenset[str] | None) -> None:
+        self.source = source
         self.selection = selection
-        self.fate = fates(share.ledger, share.moment)
+        self.fate = fates(source.ledger, source.moment)
         self._fresh = fresh
-        self._turns = share.ledger.turns[: share.moment.turns]
+        self._turns = source.ledger.turns[: source.moment.turns]
         self._why = {turn: selection.why_not(turn, self.fate(turn)) for turn in self._turns}
         leaves = self._selected()
         self._first, _ = _holders(self._turns, leaves)

@@ -9,13 +9,14 @@ from aiohttp import web
 
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
-from gateway.edge.exports import Exports
 from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.pull import Pull
 from gateway.edge.request_id import request_id_of
+from gateway.edge.rows_answer import RowsAnswers
 from gateway.edge.score import Scorer, Scoring
 from gateway.edge.sessions import Sessions
+from gateway.edge.trajectories import Trajectories
 from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
 from gateway.wire import chat
@@ -60,9 +61,12 @@ def _same(shown: str, key: str) -> bool:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls, scorer: Scorer) -> None:
+    def __init__(
+        self, deps: Deps, keys: Keys, sessions: Sessions, calls: Calls, scorer: Scorer, answers: RowsAnswers
+    ) -> None:
         self.deps = deps
         self.scorer = scorer
+        self.answers = answers
         self.sessions = sessions
         self.calls = calls
         self._keys = keys
@@ -77,8 +81,8 @@ class Server:
             web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
             web.get("/v1/models", self.models),
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
-            *Exports(self.sessions, self.deps.versions).routes(),
-            *Pull(self.sessions, self.deps.versions).routes(),
+            *Trajectories(self.sessions, self.deps.versions, self.answers).routes(),
+            *Pull(self.sessions, self.deps.versions, self.answers).routes(),
             *Scoring(self.scorer).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]

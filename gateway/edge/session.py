@@ -70,6 +70,8 @@ class Session:
         """Whether it was minted for a client that named none, and may be found by prefix."""
         self.finished = False
         self.reward: float | None = None
+        self.of_rows = self._of_rows()
+        """What each of its rows says of it. One value, since they are made in a thread while it is finished."""
         self.deleted = False
         self.deletion = asyncio.Lock()
         """Held by the one deletion that speaks to the store."""
@@ -127,9 +129,9 @@ class Session:
         self.finished = self.kept = True
         self.reward = self.reward if finish.reward is None else finish.reward
         self.terms = replace(self.terms, metadata=finish.metadata)
+        self.of_rows = self._of_rows()
 
-    def of_rows(self) -> JsonObject:
-        """What each of its rows says of it."""
+    def _of_rows(self) -> JsonObject:
         return {
             "session_id": self.id,
             "group_id": self.terms.group_id,

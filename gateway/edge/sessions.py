@@ -12,10 +12,10 @@ from gateway.core.prefixes import Prefixes, places
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
-from gateway.edge.rollouts import Rollouts
+from gateway.edge.rollouts import MAX_SESSIONS, Rollouts
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
-from gateway.errors import SessionClosed, SessionExists, UnknownSession
+from gateway.errors import BadRequest, SessionClosed, SessionExists, UnknownSession
 from gateway.wire.sessions import Finish, Freed, Page, SessionState
 
 
@@ -57,8 +57,11 @@ class Sessions:
         Raises:
             SessionExists: there is one of that id.
             SessionClosed: there was one, and it was deleted.
+            BadRequest: its rollout has as many sessions as it may.
         """
         self._refuse_deleted(session_id)
+        if len(self.rollouts.sessions(terms.rollout_id or session_id)) >= MAX_SESSIONS:
+            raise BadRequest(f"a rollout has at most {MAX_SESSIONS} sessions: begin another", param="rollout_id")
         if session_id in self._sessions:
             raise SessionExists(f"there is a session {session_id!r} already: choose another id", param="session_id")
         session = self._sessions[session_id] = self._made(session_id, terms)

@@ -38,10 +38,10 @@ from gateway.render.registry import Renderers
 from gateway.render.room import outgrows
 from gateway.render.translator import Translator
 from gateway.wire.collector import Collector
-from gateway.wire.export import turn_object
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
 from gateway.wire.side_arrays import SideArraysAsked, asked_of
+from gateway.wire.turns import turn_object
 
 T = TypeVar("T")
 log = structlog.get_logger()

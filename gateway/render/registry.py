@@ -109,7 +109,10 @@ def _maker(spec: str, tokenizer: Tokenizer, given: Renderer | None, retention: s
         return partial(_demo, tokenizer), []
     if spec not in ("auto", "prime"):
         raise ConfigError(f"--renderer {spec}: must be auto, prime, demo or module:factory")
-    kept, own = (_prime(tokenizer, policy, {}).thinking_retention for policy in (retention, None))
+    kept, own = (
+        _kept(prime.prime_renderer(tokenizer, thinking_retention=policy, template_kwargs={}))
+        for policy in (retention, None)
+    )
     note = f"thinking_retention {kept!r}: bridges keep reasoning that the template of {name!r} ({own!r}) would strip"
     return partial(_prime, tokenizer, retention), [note] if kept != own else []
 
@@ -133,11 +136,16 @@ def _fixed(translator: Translator, template_kwargs: JsonObject) -> Translator:
 
 def _prime(tokenizer: Tokenizer, retention: str | None, template_kwargs: JsonObject) -> Translator:
     renderer = prime.prime_renderer(tokenizer, thinking_retention=retention, template_kwargs=template_kwargs)
-    kept, family = getattr(renderer, "effective_thinking_retention", None), prime.family_of(tokenizer)
+    kept, family = _kept(renderer), prime.family_of(tokenizer)
     if family not in FORMATS:
         return Translator(renderer, tokenizer, kept=kept)
     markers = Markers(FORMATS[family], tokenizer, renderer.get_stop_token_ids())
     return Translator(renderer, tokenizer, kept=kept, markers=markers)
+
+
+def _kept(renderer: Renderer) -> str | None:
+    """Which reasoning of earlier turns a renderer keeps; ``None`` when it does not say."""
+    return getattr(renderer, "effective_thinking_retention", None)
 
 
 def _demo(tokenizer: Tokenizer, template_kwargs: JsonObject) -> Translator:

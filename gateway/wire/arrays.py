@@ -3,11 +3,16 @@
 import base64
 import math
 import re
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from gateway.core.side_arrays import ITEM_BYTES, SideArray
 from gateway.core.types import JsonObject
 
+ROW_ARRAYS = {"token_ids": "I", "loss_mask": "B", "logprobs": "f", "loss_weights": "f", "teacher_logprobs": "f"}
+"""Those of a row that have a number for each id, with the kind of number that they hold."""
+_DTYPES = {"I": "<u4", "B": "|u1", "f": "<f4"}
 _NAMES = {"|u1": "uint8", "<u2": "uint16", "<i4": "int32", "<u4": "uint32"}
 _MAGIC = b"\x93NUMPY"
 _HEADER = re.compile(rb"\{'descr': '([<>|=][a-zA-Z]\d+)', 'fortran_order': (False|True), 'shape': \(([\d, ]*)\), \}\s*")
@@ -17,6 +22,21 @@ _HEADER = re.compile(rb"\{'descr': '([<>|=][a-zA-Z]\d+)', 'fortran_order': (Fals
 def encode_array(dtype: str, shape: Sequence[int], data: bytes) -> JsonObject:
     """An array of numbers, in C order; `dtype` as numpy writes it."""
     return {"dtype": dtype, "shape": list(shape), "base64": base64.b64encode(data).decode()}
+
+
+def encode_numbers(values: "array[Any]") -> JsonObject:
+    """One of `ROW_ARRAYS`."""
+    return encode_array(_DTYPES[values.typecode], (len(values),), values.tobytes())
+
+
+def read_numbers(name: str, given: object) -> "array[Any]":
+    """One of `ROW_ARRAYS`, written as a list or in base64.
+
+    Raises:
+        LookupError, TypeError, ValueError, OverflowError: it is neither, or holds something else.
+    """
+    written = base64.b64decode(given["base64"]) if isinstance(given, Mapping) else cast(Sequence[Any], given)
+    return array(ROW_ARRAYS[name], written)
 
 
 def encode_side_array(held: SideArray) -> JsonObject:

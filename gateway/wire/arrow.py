@@ -5,7 +5,6 @@ back as it was, to the last bit, and its certificate holds.
 """
 
 from array import array
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from io import RawIOBase
@@ -16,13 +15,14 @@ import orjson
 
 from gateway.core.types import JsonObject
 from gateway.errors import ConfigError
+from gateway.wire.arrays import ROW_ARRAYS, read_numbers
 
 _TEXTS = ("session_id", "group_id", "rollout_id", "row_id", "parent_row_id", "model", "ended_by", "thinking_retention")
 _COUNTS = ("row_index", "n_rows", "rollout_trainable_tokens")
-_LISTS = {"token_ids": "I", "loss_mask": "B", "logprobs": "f", "loss_weights": "f", "teacher_logprobs": "f"}
-"""With the kind of number that they hold."""
 _NESTED = ("metadata", "tags", "tools", "messages", "policy_versions", "side_arrays", "turns", "certificate")
-_NAMES = {*_TEXTS, *_COUNTS, *_LISTS, *_NESTED, "reward", "truncated"}
+_NAMES = {*_TEXTS, *_COUNTS, *ROW_ARRAYS, *_NESTED, "reward", "truncated"}
+_MAY_BE_ABSENT = ("loss_weights", "teacher_logprobs")
+"""In columns they are there for every row, and null."""
 _FOOTER = b"gateway.footer"
 _BATCH_BYTES = 16 << 20
 """A batch is written when it has as much, or with its first row."""
@@ -71,6 +71,42 @@ def write_parquet(out: BinaryIO, items: Iterable[JsonObject], *, batch_bytes: in
             writer.add_key_value_metadata({_FOOTER: orjson.dumps(file.footer)})
 
 
+def read_arrow(file: BinaryIO) -> Iterator[JsonObject]:
+    """The rows of an Arrow stream, a batch at a time, and ``{"footer": …}`` last where it has one.
+
+    Raises:
+        ConfigError: pyarrow is not installed.
+        ValueError: it is none.
+    """
+    footer = None
+    with need_pyarrow().ipc.open_stream(file) as stream:
+        for batch, metadata in stream.iter_batches_with_custom_metadata():
+            yield from _rows_of(batch)
+            footer = (metadata or {}).get(_FOOTER, footer)
+    yield from _last(footer)
+
+
+def read_parquet(file: BinaryIO) -> Iterator[JsonObject]:
+    """The same of a Parquet file, a few rows at a time."""
+    with need_pyarrow().parquet.ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches(batch_size=16):
+            yield from _rows_of(batch)
+        yield from _last((parquet.metadata.metadata or {}).get(_FOOTER))
+
+
+def _rows_of(batch: Any) -> Iterator[JsonObject]:
+    for index in range(batch.num_rows):  # of long rows, to hold one as numbers of Python's is enough
+        (row,) = batch.slice(index, 1).to_pylist()
+        nested = {name: orjson.loads(row[name]) for name in _NESTED if isinstance(row.get(name), str)}
+        told = row | nested
+        yield {name: value for name, value in told.items() if value is not None or name not in _MAY_BE_ABSENT}
+
+
+def _last(footer: bytes | None) -> Iterator[JsonObject]:
+    if footer is not None:
+        yield {"footer": orjson.loads(footer)}
+
+
 class _Parted:
     """Rows, and what comes after them."""
 
@@ -112,14 +148,8 @@ def _cells(row: JsonObject) -> "_Cells":
         raise ValueError(
             f"a row has {', '.join(sorted(unknown))}, for which there is no column: is this gateway older?"
         )
-    lists = {name: None if row.get(name) is None else _numbers(row[name], code) for name, code in _LISTS.items()}
+    lists = {name: None if row.get(name) is None else read_numbers(name, row[name]) for name in ROW_ARRAYS}
     return {**row, **lists, **{name: orjson.dumps(row.get(name)).decode() for name in _NESTED}}
-
-
-def _numbers(given: object, code: str) -> "array[Any]":
-    if isinstance(given, Mapping):
-        return array(code, b64decode(given["base64"]))
-    return array(code, cast(Sequence[Any], given))
 
 
 def _size_bytes(cell: object) -> int:
@@ -132,7 +162,7 @@ def _schema(arrow: Any) -> Any:
         [(name, arrow.string()) for name in _TEXTS]
         + [(name, arrow.int64()) for name in _COUNTS]
         + [("reward", arrow.float64()), ("truncated", arrow.bool_())]
-        + [(name, arrow.list_(kinds[code])) for name, code in _LISTS.items()]
+        + [(name, arrow.list_(kinds[code])) for name, code in ROW_ARRAYS.items()]
         + [(name, arrow.string()) for name in _NESTED]
     )
 
@@ -140,7 +170,7 @@ def _schema(arrow: Any) -> Any:
 def _batch(arrow: Any, schema: Any, rows: Sequence["_Cells"]) -> Any:
     def column(field: Any) -> Any:
         cells = [row.get(field.name) for row in rows]
-        if field.name not in _LISTS:
+        if field.name not in ROW_ARRAYS:
             return arrow.array(cells, field.type)
         lists = cast(list["array[Any] | None"], cells)
         numbers = b"".join(memoryview(numbers) for numbers in lists if numbers is not None)

@@ -1,7 +1,6 @@
 """Training rows as JSON; `docs/rows.md` says what each field means."""
 
 import json
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
@@ -10,12 +9,11 @@ from gateway.core.rows import Row, RowTurn
 from gateway.core.segments import Excluded
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject, Message
-from gateway.wire.arrays import encode_array, encode_old_form, encode_side_array
+from gateway.wire.arrays import encode_numbers, encode_old_form, encode_side_array
 from gateway.wire.chat_answer import encoded_call
-from gateway.wire.export import told_turn
 from gateway.wire.rows_query import ArrayForm, SideArrayForm
+from gateway.wire.turns import told_turn
 
-_DTYPES = {"I": "<u4", "B": "|u1", "f": "<f4"}
 _BY_THE_MODEL = ("stop", "tool_calls")
 
 
@@ -24,17 +22,10 @@ def row_object(row: Row, arrays: ArrayForm = "json", routed_experts: SideArrayFo
     claims = claims_of(row)
     return {
         **claims,
-        **{name: _numbers(values, arrays) for name, values in row.arrays.items()},
+        **{name: v.tolist() if arrays == "json" else encode_numbers(v) for name, v in row.arrays.items()},
         "side_arrays": {name: _side_array(name, held, routed_experts) for name, held in row.side_arrays.items()},
         "certificate": certificate(row, claims),
     }
-
-
-def row_hash_of(written: JsonObject) -> str:
-    """The hash in the certificate of a written row, which stands for the row in a chain."""
-    made = written["certificate"]
-    assert isinstance(made, dict)
-    return str(made["row"])
 
 
 def claims_of(row: Row) -> dict[str, object]:
@@ -64,7 +55,9 @@ def with_footer(written: Iterable[JsonObject], excluded: Callable[[], Sequence[J
     """Written rows, and after the last what is said at the end of a file; `excluded` is asked then."""
     chain = Chain()
     for row in written:
-        chain.add(row_hash_of(row))
+        made = row["certificate"]
+        assert isinstance(made, dict)
+        chain.add(made["row"])
         yield row
     yield {"footer": chain.footer(excluded())}
 
@@ -97,12 +90,6 @@ def _message(message: Message) -> JsonObject:
         told["tool_calls"] = [encoded_call(call, call.arguments) for call in message.tool_calls]
     optional = {"tool_call_id": message.tool_call_id, "name": message.name}
     return told | {name: value for name, value in optional.items() if value is not None}
-
-
-def _numbers(values: "array[int] | array[float]", form: ArrayForm) -> Sequence[float] | JsonObject:
-    if form == "json":
-        return values.tolist()
-    return encode_array(_DTYPES[values.typecode], (len(values),), values.tobytes())
 
 
 def _side_array(name: str, held: SideArray | None, routed_experts: SideArrayForm) -> JsonObject | None:

@@ -11,7 +11,6 @@ import pytest
 from pyarrow import ipc, parquet
 
 from gateway.audit.command import audit
-from gateway.audit.rows import count_items
 from gateway.export.command import export
 from gateway.sim import FAULTS, JOURNAL, create_sim, logprob
 from gateway.verify.command import verify
@@ -245,9 +244,3 @@ async def test_without_an_engine_there_is_no_audit(audited: Audited) -> None:
         assert (await audited.audit(file, **flags))[0] == 2
         assert audited.error.startswith("gateway audit: ")
     assert not out.exists()
-
-
-async def test_rows_are_counted_by_their_lines_for_the_bar(audited: Audited) -> None:
-    """Four and the footer; of columns nobody knows."""
-    assert count_items(await audited.exported("rows.ndjson")) == 5
-    assert count_items(await audited.exported("rows.parquet")) is None

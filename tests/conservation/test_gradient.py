@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.ledger import Ledger
 from gateway.core.rows import Rollout
-from gateway.core.segments import share_of
+from gateway.core.segments import session_now
 from gateway.core.selection import Selection, Shared
 from gateway.core.turn import Turn
 from gateway.core.types import Labels
@@ -70,11 +70,11 @@ def trained(ledgers: Sequence[Ledger]) -> list[tuple[Turn, float]]:
 
 def rows_of(ledgers: Sequence[Ledger], shared: Shared):
     """The rows of the rollout that these sessions make, as they are written."""
-    shares = [
-        share_of(ledger, {"session_id": f"s{number}", "reward": reward})
+    sessions = [
+        session_now(ledger, {"session_id": f"s{number}", "reward": reward})
         for number, (ledger, reward) in enumerate(zip(ledgers, REWARDS, strict=True))
     ]
-    return [row_object(row) for row in Rollout(shares, Selection(shared=shared))]
+    return [row_object(row) for row in Rollout(sessions, Selection(shared=shared))]
 
 
 class Trainer:

@@ -8,7 +8,7 @@ from math import isclose
 
 from gateway.core.ledger import Ledger
 from gateway.core.rows import Rollout, Row
-from gateway.core.segments import Excluded, share_of
+from gateway.core.segments import Excluded, session_now
 from gateway.core.selection import Selection
 from gateway.core.turn import Turn
 from gateway.core.types import float32s
@@ -38,7 +38,7 @@ def audit(ledger: Ledger, samples: Sequence[Sample]) -> None:
     known = {sample.id: sample for sample in samples}
     for turn in ledger.turns:
         audit_turn(turn, known[turn.id])
-    exported = [shown(row) for row in Rollout([share_of(ledger)])]
+    exported = [shown(row) for row in Rollout([session_now(ledger)])]
     for row in exported:
         audit_row(row, known)
     trained = sorted(i for row in exported for i in compress(row.token_ids, row.loss_mask))
@@ -83,7 +83,7 @@ def audit_selection(
         for i in turn.completion.ids[span.start : span.end]
         if fresh is not None and span.version not in fresh
     }
-    rollout = Rollout([share_of(ledger)], selection, fresh)
+    rollout = Rollout([session_now(ledger)], selection, fresh)
     rows, excluded = list(rollout), rollout.excluded(0)
     for row in rows:
         audit_row(shown(row), known, lambda i: i not in stale)

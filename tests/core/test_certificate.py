@@ -11,7 +11,7 @@ import pytest
 from gateway.core.canon import Difference
 from gateway.core.certificate import Chain, certificate, hash_of
 from gateway.core.rows import Rollout, Row
-from gateway.core.segments import share_of
+from gateway.core.segments import session_now
 from gateway.core.selection import Selection
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject
@@ -31,7 +31,7 @@ def floats(values) -> bytes:
 
 
 def rows(talk: Talk, fresh: frozenset[str] | None = None, **selection) -> list[Row]:
-    return list(Rollout([share_of(talk.ledger)], Selection(**selection), fresh))
+    return list(Rollout([session_now(talk.ledger)], Selection(**selection), fresh))
 
 
 def told_of(row: Row, claims: JsonObject | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from array import array
 import pytest
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import share_of
+from gateway.core.segments import session_now
 from gateway.core.selection import Selection
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import VersionSpan, float32s
@@ -14,8 +14,8 @@ from tests.core.toy import Talk, assistant, user
 
 def rows(*talks: Talk, fresh: frozenset[str] | None = None, **selection):
     """The rows of the rollout that these sessions make."""
-    shares = [share_of(talk.ledger, {"session_id": f"s{number}"}) for number, talk in enumerate(talks)]
-    return list(Rollout(shares, Selection(**selection), fresh))
+    sessions = [session_now(talk.ledger, {"session_id": f"s{number}"}) for number, talk in enumerate(talks)]
+    return list(Rollout(sessions, Selection(**selection), fresh))
 
 
 def trained(row) -> list[int]:
@@ -112,8 +112,8 @@ def test_a_rollout_counts_over_all_its_sessions():
     ]
     (total,) = {row.rollout_trainable_tokens for row in found}
     assert total == sum(sum(row.loss_mask) for row in found)
-    rollout = Rollout([share_of(talk.ledger) for talk in (one, nothing, two)])
-    assert [rollout.of_share(position) for position in range(3)] == [range(2), range(2, 2), range(2, 3)]
+    rollout = Rollout([session_now(talk.ledger) for talk in (one, nothing, two)])
+    assert [rollout.of_session(position) for position in range(3)] == [range(2), range(2, 2), range(2, 3)]
     assert [rollout.excluded(position) for position in range(3)] == [[], [], []]
 
 
@@ -132,7 +132,7 @@ def test_ids_of_stale_versions_are_masked_and_the_row_stays():
     (untrained,) = rows(talk, fresh=frozenset(), max_staleness=0)
     assert (sum(untrained.loss_mask), untrained.rollout_trainable_tokens) == (0, 0)
     assert [part.masked_because for part in untrained.turns] == ["stale", "stale"]
-    rollout = Rollout([share_of(talk.ledger)], Selection(max_staleness=0), frozenset("b"))
+    rollout = Rollout([session_now(talk.ledger)], Selection(max_staleness=0), frozenset("b"))
     assert [(left.turn, left.because) for left in rollout.excluded(0)] == [(second, "stale")]
 
 
@@ -175,7 +175,7 @@ def test_side_arrays_are_those_of_the_turns():
 
 def test_a_row_is_made_when_it_is_asked_for():
     """All rows together may be as large as the square of what was said."""
-    rollout = Rollout([share_of(forked().ledger)])
+    rollout = Rollout([session_now(forked().ledger)])
     assert len(rollout) == 2
     assert rollout[1] is not rollout[1]
     assert [row.id for row in rollout] == [rollout[0].id, rollout[1].id]

@@ -1,6 +1,6 @@
 """Which rows there are, which of them trains what, and why the rest is left out."""
 
-from gateway.core.segments import Segments, share_of
+from gateway.core.segments import Segments, session_now
 from gateway.core.selection import Selection
 from gateway.core.types import Labels
 from tests.core.toy import Talk, assistant, user
@@ -10,7 +10,7 @@ UNTRAINED = Labels(train=False)
 
 def segments(talk: Talk, selection: Selection | None = None, fresh: frozenset[str] | None = None) -> Segments:
     """The rows of a session, as it is now."""
-    return Segments(share_of(talk.ledger), selection or Selection(), fresh)
+    return Segments(session_now(talk.ledger), selection or Selection(), fresh)
 
 
 def leaves(found: Segments) -> list[str]:
@@ -76,7 +76,7 @@ def test_a_turn_that_is_not_to_be_trained_is_context_in_a_row_that_trains_others
     found = segments(forked(labels=UNTRAINED), Selection(dropped="exclude"))
     assert trained(found) == {"t1": ["t0"], "t2": ["t2"]}
     assert left_out(found) == {"t1": "train_false"}
-    t0, _, t2 = (len(turn.completion.ids) for turn in found.share.ledger.turns)
+    t0, _, t2 = (len(turn.completion.ids) for turn in found.source.ledger.turns)
     assert found.trainable_tokens() == t0 + t2
 
 
@@ -147,11 +147,11 @@ def test_what_is_stale_is_not_trained_and_keeps_its_row():
 def test_what_was_not_known_at_the_moment_is_not_told():
     """Turns and deliveries that come later belong to another export."""
     talk = forked()
-    share = share_of(talk.ledger)
+    before_more = session_now(talk.ledger)
     t0, t1, t2 = talk.ledger.turns
     talk.take(user("a"), t0.message, user("c"), t2.message, user("d"))
     talk.ledger.deliveries.note(t1, delivered=False)
-    before, after = Segments(share, Selection(), None), segments(talk)
+    before, after = Segments(before_more, Selection(), None), segments(talk)
     assert trained(before) == {"t1": ["t0", "t1"], "t2": ["t2"]}
     assert trained(after) == {"t1": ["t0"], "t3": ["t2", "t3"]}
     assert left_out(after) == {"t1": "undelivered"}

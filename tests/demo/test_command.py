@@ -12,6 +12,8 @@ from aiohttp.test_utils import TestServer
 import gateway.sim
 from gateway.sim import create_sim
 
+pytestmark = pytest.mark.process
+
 LIMIT_S = 120
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
 GUARD = (Path(__file__).parents[1] / "loopback.py").read_text()

@@ -12,6 +12,8 @@ from gateway.render.demo import MODEL_NAME as DEMO
 from tests.edge.house import MODEL_NAME, Json, serving
 from tests.edge.test_check import engine
 
+pytestmark = pytest.mark.process
+
 
 async def checked(*args: str) -> tuple[int, str, str]:
     """Exit status, standard output and standard error of ``gateway check``."""

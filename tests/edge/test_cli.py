@@ -19,6 +19,8 @@ from gateway.sim import FAULTS, JOURNAL
 from tests.edge.house import MODEL_NAME, Words, until
 from tests.edge.process import END_S, engine, flags, gateway
 
+pytestmark = pytest.mark.process
+
 
 def chat(words: Words, prompt: str, said: str) -> bytes:
     """A request."""

@@ -275,7 +275,7 @@ async def test_an_export_that_fails_halfway_does_not_look_like_one(
 ) -> None:
     """Its connection breaks, so that nobody takes a part for the whole; the next request is served."""
     await house.ask("s", HELLO, words.said("Hi."))
-    monkeypatch.setattr("gateway.edge.exports.told_turn", lambda _turn, _fate: {"not": object()})
+    monkeypatch.setattr("gateway.edge.trajectories.told_turn", lambda _turn, _fate: {"not": object()})
     with pytest.raises(ClientPayloadError):
         await house.turns("s")
     monkeypatch.undo()

@@ -4,6 +4,8 @@ import pytest
 
 from bench.load import Plan, loaded
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.filterwarnings("default")  # the load counts them itself
 async def test_streams_and_hang_ups_leave_nothing_behind_and_nothing_untrue() -> None:

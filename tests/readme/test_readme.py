@@ -12,6 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", README, re.DOTALL)
@@ -80,7 +82,7 @@ def test_every_make_target_is_there():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 
-def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports: dict[str, str]):
+def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports: dict[str, str], tmp_path: Path):
     """The agent's lines make one row of bridged turns, and the trainer's command reads it."""
     subprocess.run([sys.executable, "-c", moved(PYTHON[0], ports)], check=True, timeout=60)
     read, finish, listing, delete = (moved(line, ports) for line in COMMANDS if line.startswith("curl"))
@@ -93,6 +95,11 @@ def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports
     finished = json.loads(printed(finish))
     assert (finished["status"], finished["reward"], finished["turns_in_flight"]) == ("finished", 1.0, 0)
     assert json.loads(printed(listing))["data"] == [finished]
+
+    export, verify = (moved(command(f".venv/bin/gateway {words}"), ports) for words in ("sessions export", "verify"))
+    printed(export.replace("rows.parquet", f"{tmp_path}/rows.parquet"))
+    assert printed(verify.replace("rows.parquet", f"{tmp_path}/rows.parquet")).startswith("1 rows, 3 turns")
+
     assert printed(delete) == ""
     assert json.loads(printed(listing))["data"] == []
 

@@ -5,9 +5,12 @@ import signal
 import sys
 
 import orjson
+import pytest
 from aiohttp import ClientSession
 
 from gateway import __version__
+
+pytestmark = pytest.mark.process
 
 
 async def spawn(*flags: str) -> asyncio.subprocess.Process:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import share_of
+from gateway.core.segments import session_now
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject, Labels, Message, ToolCall, token_ids
 from gateway.core.versions import Versions
-from gateway.wire.export import encode_lines
+from gateway.wire.pages import encode_lines
 from gateway.wire.rows import excluded_objects, row_object, with_footer
 from gateway.wire.rows_query import decode_query
 from tests.core.toy import Talk, assistant, tool, user
@@ -74,7 +74,7 @@ def export(query: str, made: Talk | None = None) -> bytes:
     for turn in made.ledger.turns:
         versions.note(turn.completion.spans)
     fresh = versions.fresh(asked.selection.max_staleness)
-    rollout = Rollout([share_of(made.ledger, SESSION)], asked.selection, fresh)
+    rollout = Rollout([session_now(made.ledger, SESSION)], asked.selection, fresh)
     rows = (row_object(row, asked.arrays, asked.routed_experts) for row in rollout)
     lines = with_footer(rows, lambda: excluded_objects(SESSION["session_id"], rollout.excluded(0)))
     return b"".join(encode_lines(lines))

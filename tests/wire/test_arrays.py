@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from gateway.core.side_arrays import SideArray
-from gateway.wire.arrays import encode_array, encode_old_form, encode_side_array, read_npy
+from gateway.wire.arrays import (
+    ROW_ARRAYS,
+    encode_array,
+    encode_numbers,
+    encode_old_form,
+    encode_side_array,
+    read_npy,
+    read_numbers,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -34,6 +42,18 @@ def test_an_array_is_its_little_endian_bytes():
         "shape": [2],
         "base64": "AQAAAAAAAIA=",
     }
+
+
+@pytest.mark.parametrize("name", ROW_ARRAYS)
+def test_numbers_of_a_row_are_read_in_either_form(name):
+    """What is no such array is an error."""
+    numbers = array(ROW_ARRAYS[name], [0, 1])
+    assert read(encode_numbers(numbers)).tolist() == [0, 1]
+    for written in (numbers.tolist(), encode_numbers(numbers)):
+        assert read_numbers(name, written) == numbers
+    for ill in ({}, None, {"base64": "AQ"}, ["x"]):
+        with pytest.raises((LookupError, TypeError, ValueError)):
+            read_numbers(name, ill)
 
 
 def test_a_side_array_says_where_it_begins():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import Segments, share_of
+from gateway.core.segments import Segments, session_now
 from gateway.core.selection import Selection
 from gateway.core.types import Completion, FinishReason, JsonObject, VersionSpan, float32s, token_ids
-from gateway.wire.rows import excluded_objects, row_hash_of, row_object, with_footer
+from gateway.wire.rows import excluded_objects, row_object, with_footer
 from tests.core.toy import Talk, user
 from tests.wire.rows import QUERIES, SESSION, SYSTEM, TOOLS, export, talk
 
@@ -96,7 +96,7 @@ def test_a_row_without_a_model_says_so():
     """``null``, and not an empty name."""
     made = Talk()
     made.take(user("a"), model="")
-    (row,) = map(row_object, Rollout([share_of(made.ledger)]))
+    (row,) = map(row_object, Rollout([session_now(made.ledger)]))
     assert row["model"] is None
 
 
@@ -170,12 +170,11 @@ def test_what_is_left_out_is_asked_for_after_the_last_row():
     footer = next(written)["footer"]
     assert isinstance(footer, dict)
     assert footer["excluded"] == [{"turn_id": "t"}]
-    assert row_hash_of({"certificate": {"row": "f"}}) == "f"
 
 
 def test_nothing_is_left_out_of_a_session_without_turns():
     """Which has no rows either."""
-    segments = Segments(share_of(Talk().ledger), Selection(), None)
+    segments = Segments(session_now(Talk().ledger), Selection(), None)
     assert excluded_objects("s", segments.excluded()) == []
 
 

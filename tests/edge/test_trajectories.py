@@ -3,7 +3,9 @@
 import orjson
 import pytest
 
+from gateway.core.fate import Moment
 from gateway.sim.keys import CONTROL
+from gateway.wire.cursor import Cursor, Place
 from gateway.wire.rows_query import decode_query, digest_of
 from tests.edge.house import HELLO, House, Json, Words, user
 
@@ -158,7 +160,7 @@ async def test_lines_are_the_rows_of_all_pages(house: House, words: Words) -> No
         ("shared=all", "*/*", 400, "shared"),
         ("status=finished", "*/*", 400, "status"),
         ("footer=true", "application/json", 400, "footer"),
-        ("cursor=0.0.00000000.1-1-1", "application/x-ndjson", 400, "cursor"),
+        ("cursor=AAAAAAA", "application/x-ndjson", 400, "cursor"),
         ("", "text/csv", 406, None),
     ],
 )
@@ -172,8 +174,10 @@ async def test_what_cannot_be_had_is_refused(house: House, query: str, accept: s
 async def test_a_cursor_that_nobody_gave_is_refused(house: House) -> None:
     """Though it looks like one: it names a session that is not there, or one too many."""
     await house.ask("s")
+    one, two = (1, Moment(9, 9)), (2, Moment(1, 1))
     for what, digest in (("turns", digest_of(["turns", 1])), ("trajectories", digest_of([NOTHING_SAID, 1]))):
-        for moments in ("2-1-1", "1-1-1.2-1-1"):
-            answer = await house.send("GET", f"/sessions/s/{what}?cursor=0.0.{digest}.{moments}")
+        for within in (None, Place(0, 0, ()), Place(0, 0, (two,)), Place(0, 0, (one, two))):
+            answer = await house.send("GET", f"/sessions/s/{what}?cursor={Cursor(1, digest, within)}")
             assert (answer.status, answer.error["param"]) == (400, "cursor")
-        assert (await house.send("GET", f"/sessions/s/{what}?cursor=0.0.{digest}.1-9-9")).status == 200
+        more = Cursor(1, digest, Place(0, 0, (one,)))
+        assert (await house.send("GET", f"/sessions/s/{what}?cursor={more}")).status == 200

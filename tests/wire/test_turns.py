@@ -1,66 +1,13 @@
-"""What a trainer reads: turns, pages and lines."""
+"""Turns as a trainer reads them."""
 
 from dataclasses import asdict
-
-import orjson
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.core.canon import Difference
 from gateway.core.fate import Fate
 from gateway.core.sampling import record
 from gateway.core.types import Completion, FinishReason, Labels, Origin, Sampling, VersionSpan, float32s, token_ids
-from gateway.wire.export import encode_lines, encode_page, told_turn, turn_object
+from gateway.wire.turns import ids_of, told_turn, turn_object
 from tests.wire.turns import turn
-
-
-def read(pieces):
-    """What a client makes of a page."""
-    return orjson.loads(b"".join(pieces))
-
-
-@given(st.lists(st.integers(0, 99), max_size=20))
-def test_a_page_holds_its_items_in_order(items):
-    """And the cursor of the page that follows, and what else is said."""
-    listed = [{"item": item} for item in items]
-    assert read(encode_page(listed, "1.2")) == {"data": listed, "next": "1.2"}
-    assert list(read(encode_page(listed, None, {"excluded": [1]})).items()) == [
-        ("data", listed),
-        ("next", None),
-        ("excluded", [1]),
-    ]
-
-
-def test_a_page_of_large_items_comes_in_pieces():
-    """So that no more than one of them is held at a time; together they are the page."""
-    items = [{"item": name * 70_000} for name in "123"]
-    waiting = iter(items)
-    pieces = encode_page(waiting, None)
-
-    assert next(pieces)
-    assert next(waiting) == items[1]
-    assert len(list(pieces)) == 2
-    assert read(encode_page(items, None))["data"] == items
-
-
-def test_lines_come_in_pieces_of_some_size():
-    """A small one waits for others, a large one for nobody."""
-    small, large = {"item": "1\n2"}, {"item": "3" * 70_000}
-    pieces = list(encode_lines([small, small, large, small]))
-
-    assert len(pieces) == 2
-    assert [orjson.loads(line) for line in b"".join(pieces).splitlines()] == [small, small, large, small]
-    assert list(encode_lines([])) == []
-
-
-def test_a_large_row_comes_in_pieces_and_its_bytes_are_as_if_it_were_written_at_once():
-    """Lists of its own and of objects in it; what is short, or empty."""
-    row = {"turns": [{"id": str(at)} for at in range(20_000)], "a": {"ids": list(range(257)), "b": {}, "c": []}, "d": 1}
-    pieces = list(encode_lines([row, {}]))
-
-    assert len(pieces) > 3
-    assert all(len(piece) < 70_000 for piece in pieces)
-    assert b"".join(pieces) == orjson.dumps(row) + b"\n{}\n"
 
 
 def test_the_json_of_a_first_turn():
@@ -161,7 +108,6 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
         "train": False,
     }
     assert expected == turn_object(second)
-    assert expected == read(encode_page([turn_object(second)], None))["data"][0]
 
 
 def test_a_turn_is_told_with_what_became_of_it():
@@ -170,3 +116,14 @@ def test_a_turn_is_told_with_what_became_of_it():
     for fate in (Fate(None, False), Fate(False, True), Fate(True, False, continued=True)):
         told = {"delivered": fate.delivered, "dropped_by_harness": fate.dropped}
         assert told_turn(made, fate) == turn_object(made) | told
+
+
+def test_what_an_engine_was_given_and_answered_comes_as_lists():
+    """The prompt of a turn holds those of the turns before."""
+    first = turn("t1")
+    second = turn("t2", first)
+    assert ids_of(second) == {
+        "prompt_ids": [*first.prompt_ids(), *first.completion.ids, 1, 2],
+        "completion_ids": [7, 8],
+        "logprobs": [-0.5, float32s([-1 / 3])[0]],
+    }
