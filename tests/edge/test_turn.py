@@ -231,7 +231,7 @@ async def test_what_sixteen_calls_and_random_hang_ups_leave_is_true(open_house: 
             trained[part["turn_id"]] += part["trained"]
     complete = {turn["turn_id"]: turn["delivered"] for turn in turns if turn["status"] == "complete"}
     lost = {name for name in complete if not trained[name]}  # an answer that was made when its agent had just left
-    assert {name: 1 for name in complete.keys() - lost} == +trained
+    assert dict.fromkeys(complete.keys() - lost, 1) == +trained
     assert not any(complete[name] for name in lost)
     by_prompt = Counter(len(prompt) for prompt, _ in read_and_sampled)
     assert not Counter(turn["prompt_tokens"] for turn in turns) - by_prompt
