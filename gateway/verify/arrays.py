@@ -87,7 +87,7 @@ def _read_data(form: Json, at: str, name: str, dtype: str) -> bytes:
         raise Mismatch(at, f"an array in {name}", text)
     due = math.prod(shape) * _ITEM_BYTES.get(dtype, 4)
     if len(data) != due:
-        raise Mismatch(at, f"{due} bytes of {dtype} in shape {shape}", f"{len(data)} bytes")
+        raise Mismatch(at, f"the bytes of {dtype} in shape {shape}", f"{len(data)} bytes")  # `due` may have no text
     return data
 
 

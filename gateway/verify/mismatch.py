@@ -1,5 +1,6 @@
 """What a file claims and does not keep."""
 
+import json
 from typing import Any
 
 Json = dict[str, Any]
@@ -44,8 +45,8 @@ class Mismatch(Exception):
             "row_id": self.row_id,
             "turn_id": self.turn_id,
             "position": self.at,
-            "expected": self.expected,
-            "found": self.found,
+            "expected": _shown(self.expected),
+            "found": _shown(self.found),
         }
 
     def __str__(self) -> str:
@@ -61,8 +62,20 @@ class Unreadable(Mismatch):
 
 def _told(value: object) -> str:
     """Words as they are, values as Python shows them, but not for ever."""
-    text = value if isinstance(value, str) and " " in value else repr(value)
+    shown = _shown(value)
+    text = shown if isinstance(shown, str) and " " in shown else repr(shown)
     return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _shown(value: object) -> object:
+    """A value, or words for one that has no text."""
+    try:
+        json.dumps(value)
+    except RecursionError:
+        return "values in too many levels to be shown"
+    except (TypeError, ValueError):
+        return f"a value of {type(value).__name__}"
+    return value
 
 
 def expect(at: str, expected: object, found: object, *, turn_id: str | None = None) -> None:

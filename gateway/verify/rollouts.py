@@ -1,5 +1,6 @@
 """What must hold between the rows of a file. Of each turn only hashes and a few numbers are remembered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.verify.digest import of_json
@@ -14,14 +15,17 @@ _ARRAYS = ("prompt", "completion", "logprobs", "spans")
 _VARYING = ("trained", "masked_because", "delivered")
 """What one row may say of a turn, and another not."""
 
+_CHANGING = ("reward", "metadata")
+"""What a session is told anew when it is finished again."""
+
 _REASONS = ("train_false", "undelivered", "dropped", "distribution", "stale", "aborted", "leaf")
 """Why a turn may be excluded."""
 
 
 @dataclass(slots=True)
 class _Session:
-    said: str
-    """The hash of what its rows say of it."""
+    said: dict[str, str]
+    """What its rows say of it, by name, as hashes."""
     row: int
     """The number of its last row in the file."""
     row_index: int
@@ -83,6 +87,9 @@ class Rollouts:
         self._sessions: dict[str, _Session] = {}
         self._rollouts: dict[str, _Rollout] = {}
         self._turns: dict[str, _Known] = {}
+        self.changed: Mismatch | None = None
+        """The first row of a session that has another reward than one before: pages of two moments may be joined, but
+        a file with a footer is of one."""
 
     @property
     def turns(self) -> int:
@@ -126,7 +133,7 @@ class Rollouts:
                 return Mismatch("n_rows", wanted, found, row=first.number, row_id=first.id)
         return None
 
-    def check_excluded(self, excluded: list[object], at: str) -> None:
+    def check_excluded(self, excluded: Sequence[object], at: str) -> None:
         """Hold what the file says that no row trains to its rows.
 
         Raises:
@@ -162,14 +169,17 @@ class Rollouts:
     def _check_session(self, number: int, row: Row) -> None:
         """Its rows say the same of it, and come in order."""
         said = row.said
-        facts = of_json([said[name] for name in ("group_id", "rollout_id", "reward", "metadata")])
+        facts = {name: of_json(said[name]) for name in ("group_id", "rollout_id", *_CHANGING)}
         session = self._sessions.get(said["session_id"])
         if session is None:
             self._sessions[said["session_id"]] = _Session(facts, number, said["row_index"])
             return
-        if facts != session.said:
-            wanted = f"group, rollout, reward and metadata as in row {session.row} of the same session"
-            raise Mismatch("session_id", wanted, "others")
+        for name in (name for name, fact in facts.items() if fact != session.said[name]):
+            wanted = f"that of row {session.row}, of the same session"
+            mismatch = Mismatch(name, wanted, said[name], row=number, row_id=row.id)
+            if name not in _CHANGING or not self._whole:
+                raise mismatch
+            self.changed = self.changed or mismatch
         if row.selection["leaves"] == "latest":
             raise Mismatch("certificate.selection.leaves", "one row of the session", f"row {session.row} is of it, too")
         expect("row_index", session.row_index + 1, said["row_index"])
@@ -232,19 +242,21 @@ class Rollouts:
                 at, row = f"loss_weights[{known.trained_at}]", known.first
                 raise Mismatch(at, wanted, f"that of 1/{known.parts}", turn_id=turn_id, row=row.number, row_id=row.id)
         for index, kept in rollout.rows.items():
-            due = self._parent_row(index, kept)
+            parent = self._parent(index, kept)
+            due = parent.first.id if parent else None
+            if parent and parent.first_index >= index:
+                due = "a row of lower row_index, since turns are continued by later ones"
             if due != kept.parent_row_id:
                 raise Mismatch("parent_row_id", due, kept.parent_row_id, row=kept.number, row_id=kept.id)
 
-    def _parent_row(self, index: int, kept: _Kept) -> str | None:
-        """The row that holds the turn which the first new turn of a row continues."""
+    def _parent(self, index: int, kept: _Kept) -> _Known | None:
+        """The turn which the first new turn of a row continues, where a row holds it."""
         turn: _Known | None = self._turns[kept.turn_id]
         parent_id = None
         while turn is not None and turn.first_index == index:
             parent_id = turn.parent_id
             turn = self._turns[turn.base_id] if turn.base_id else None
-        parent = self._turns.get(parent_id) if parent_id else None
-        return parent.first.id if parent else None
+        return self._turns.get(parent_id) if parent_id else None
 
 
 def _check_same(known: _Known, turn: Turn, hashes: tuple[str, ...], sides: dict[str, str]) -> None:
@@ -284,5 +296,11 @@ def _train(rollout: _Rollout, row: Row, turn: Turn, known: _Known) -> None:
             raise Mismatch(f"loss_weights[{position}]", wanted, row.weights[position], turn_id=turn.id)
         ids = 0 if known.parts else ids
         known.parts = parts
+        if known.rows_training > parts:
+            wanted = f"that of 1/{known.rows_training} or less, since as many rows train the turn"
+            raise Mismatch(f"loss_weights[{position}]", wanted, row.weights[position], turn_id=turn.id)
     known.trained_at = position
     rollout.trained += ids
+    if rollout.trained > rollout.trainable:
+        wanted = f"{rollout.trained} or more, which rows of the rollout train up to here"
+        raise Mismatch("rollout_trainable_tokens", wanted, rollout.trainable)

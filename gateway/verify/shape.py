@@ -20,7 +20,7 @@ class Kind:
         return Kind(f"{self.name} or null", lambda value: value is None or self.holds(value))
 
 
-WHOLE = Kind("a whole number", lambda value: type(value) is int and value >= 0)
+WHOLE = Kind("a whole number below 2^63", lambda value: type(value) is int and 0 <= value < 1 << 63)
 FLOAT = Kind("a float", lambda value: type(value) is float)
 TEXT = Kind("a text", lambda value: type(value) is str)
 FLAG = Kind("true or false", lambda value: type(value) is bool)

@@ -39,6 +39,8 @@ def _check_origin(turn: Turn, before: Turn | None) -> None:
         turn.expect("parent_id", before.id)
     elif not turn.said["reason"]:
         raise turn.mismatch("reason", "a reason, since the prompt was rendered")
+    elif turn.said["parent_id"] == turn.id:
+        raise turn.mismatch("parent_id", "another turn than this one")
     turn.expect("prompt_tokens", turn.start)
     turn.expect("completion_tokens", turn.end - turn.start)
     certified = f"certificate.turns[{turn.index}]"
@@ -83,6 +85,8 @@ def _check_row(row: Row, last: Turn) -> None:
     """What the row says of itself is what its turns say."""
     said = row.said
     expect("row_id", last.id, said["row_id"])
+    if said["parent_row_id"] == said["row_id"]:
+        raise Mismatch("parent_row_id", "another row than this one", said["parent_row_id"])
     for name in ("ended_by", "thinking_retention"):
         expect(name, last.said[name], said[name], turn_id=last.id)
     expect("truncated", said["ended_by"] not in ("stop", "tool_calls"), said["truncated"], turn_id=last.id)

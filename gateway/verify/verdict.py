@@ -8,6 +8,7 @@ from typing import BinaryIO
 from gateway.errors import ConfigError
 from gateway.verify.column_file import read_arrow, read_parquet
 from gateway.verify.digest import CHAIN_START, chained, of_object
+from gateway.verify.fates import Fates
 from gateway.verify.hashes import check_hashes
 from gateway.verify.json_file import is_page, read_lines, read_page
 from gateway.verify.masks import check_masks
@@ -22,6 +23,9 @@ Items = Iterator[tuple[str, object]]
 
 _BINARY: Mapping[bytes, Callable[[BinaryIO], Items]] = {b"PAR1": read_parquet, b"\xff\xff\xff\xff": read_arrow}
 """How the binary formats begin."""
+
+_TOO_DEEP = "values that can be hashed", "too many levels of them"
+"""Of what was read with the last levels that there were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class _File:
     def __init__(self, *, page: bool) -> None:
         self.page = page
         self.rollouts = Rollouts(whole=not page)
+        self._fates = Fates()
         self.rows = 0
         self.has_footer = False
         self._chain = CHAIN_START
@@ -82,6 +87,9 @@ class _File:
 
     def end(self, *, strict: bool) -> list[str]:
         """There are no more. What remains to be wished for is wrong in the eyes of who is `strict`."""
+        if not (self.rows or self.has_footer or self.page):
+            raise Mismatch("file", "rows, or a footer (?footer=true) that says that there are none", "nothing")
+        self._fates.check_ended()
         lacks = [] if self.has_footer else [Mismatch("footer", "a footer, which tells missing rows", "none")]
         missing = None if self.page else self.rollouts.missing()
         if missing and not self.has_footer:
@@ -93,7 +101,7 @@ class _File:
             excluded = self._rest.get("excluded", [])
             if not LIST.holds(excluded):
                 raise Mismatch("excluded", LIST.name, excluded)
-            self.rollouts.check_excluded(excluded, "excluded")
+            self._check_excluded(excluded, "excluded")
         return list(map(str, lacks))
 
     def _take_row(self, value: object) -> None:
@@ -105,7 +113,9 @@ class _File:
             check_masks(row)
             check_hashes(row)
             self.rollouts.add(number, row)
-        except Mismatch as mismatch:
+            self._fates.add(number, row)
+        except (Mismatch, RecursionError) as error:
+            mismatch = error if isinstance(error, Mismatch) else Mismatch("row", *_TOO_DEEP)
             raise mismatch.in_row(number, row_id if isinstance(row_id, str) else None) from None
         self._chain = chained(self._chain, row.certificate["row"])
         self.rows = number
@@ -116,9 +126,19 @@ class _File:
         expect("footer.version", VERSION, footer["version"])
         if footer["rows"] != self.rows:
             raise self.rollouts.missing() or Mismatch("footer.rows", self.rows, footer["rows"])
-        self.rollouts.check_excluded(footer["excluded"], "footer.excluded")
+        if self.rollouts.changed:
+            raise self.rollouts.changed
+        self._check_excluded(footer["excluded"], "footer.excluded")
+        self._fates.check_lost(footer["excluded"])
         rest = {name: held for name, held in footer.items() if name != "chain"}
-        expect("footer.chain", chained(self._chain, of_object(rest, ("excluded",))), footer["chain"])
+        try:
+            expect("footer.chain", chained(self._chain, of_object(rest, ("excluded",))), footer["chain"])
+        except RecursionError:
+            raise Mismatch("footer", *_TOO_DEEP) from None
+
+    def _check_excluded(self, excluded: list[Json], at: str) -> None:
+        self.rollouts.check_excluded(excluded, at)
+        self._fates.check_excluded(excluded, at)
 
 
 def verify(path: Path, *, strict: bool = False) -> Verdict:

@@ -83,6 +83,8 @@ def read_arrow(file: BinaryIO) -> Iterator[JsonObject]:
         for batch, metadata in stream.iter_batches_with_custom_metadata():
             yield from _rows_of(batch)
             footer = (metadata or {}).get(_FOOTER, footer)
+        if file.read(1):
+            raise ValueError("more follows the end of the Arrow stream")
     yield from _last(footer)
 
 

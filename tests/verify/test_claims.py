@@ -116,7 +116,11 @@ def test_rows_with_side_arrays_are_accepted(tmp_path):
         (change(0, "row_index", to=5), 1, "row_index"),
         (change(1, "row_index", to=5), 2, "row_index"),
         (change(1, "n_rows", to=5), 2, "n_rows"),
-        (change(1, "group_id", to="g"), 2, "session_id"),
+        (change(1, "group_id", to="g"), 2, "group_id"),
+        (change(0, "turns", 0, "parent_id", to="a"), 1, "turns[0].parent_id"),
+        (change(0, "parent_row_id", to="b"), 1, "parent_row_id"),
+        (change(0, "logprobs", to=form("<f4", [1 << 62] * 300, b"")), 1, "logprobs"),
+        (change(0, "logprobs", to=form("<f4", [1 << 63], b"")), 1, "logprobs.shape"),
     ],
 )
 def test_a_claim_that_does_not_hold_is_refused_though_all_hashes_are_right(tmp_path, corrupt, row, place):
@@ -152,16 +156,26 @@ def test_side_arrays_of_a_turn_are_the_same_in_both_rows(tmp_path):
     assert looked(tmp_path, lines(rows, footer_of(rows))).mismatch is None
 
 
+def test_what_can_be_read_and_not_hashed_has_too_many_levels(tmp_path):
+    """How many those are is Python's matter."""
+    (row,) = rows_of(versions("v1", "v1", "v1"), "a")
+    places = set()
+    for levels in range(900, 1000, 4):
+        text = json.dumps(row).replace('"metadata": {', '"metadata": {"deep": ' + "[" * levels + "]" * levels + ", ")
+        found = looked(tmp_path, text.encode() + b"\n").mismatch
+        assert found is not None
+        assert 1 == found.row
+        places.add(found.at)
+        json.dumps(found.as_json())
+    assert places == {"certificate.claims", "row", "line"}
+
+
 @pytest.mark.parametrize("shared", ["once", "duplicate"])
 def test_why_no_row_trains_a_turn_is_the_same_in_all_of_its_rows(tmp_path, shared):
     """One cannot train what another leaves out."""
     rows = rows_of(versions("v0", "v1", "v1"), "bc", masked={"a": "undelivered"}, shared=shared)
     for row in rows:
         row["turns"][0]["delivered"] = False
-    excluded = [{"session_id": "s", "turn_id": "a", "reason": "undelivered", "tokens": 3}]
-    rows = [certified(row) for row in rows]
-    assert looked(tmp_path, lines(rows, footer_of(rows, excluded))).mismatch is None
-
     rows[1]["turns"][0] |= {"trained": True, "masked_because": None}
     rows[1]["loss_mask"][4:7] = [1, 1, 1]
     found = looked(tmp_path, lines([certified(row) for row in rows])).mismatch

@@ -104,6 +104,48 @@ def test_nothing_follows_the_footer_of_a_stream(exports, tmp_path):
     assert "end of the stream" in str(found)
 
 
+def test_nothing_follows_the_stream(exports, tmp_path):
+    """Not another of the kind, which no reader would see."""
+    content = written("arrow", [json.loads(line) for line in exports["latest"].content.splitlines()])
+    assert looked(tmp_path, content).mismatch is None
+    for more in (content, b"x"):
+        found = looked(tmp_path, content + more).mismatch
+        assert found is not None
+        assert "end of the file behind the stream" in str(found)
+
+
+@pytest.mark.parametrize(("column", "words"), [
+    (pa.array([b"\xff"]).view(pa.string()), "Unicode"),
+    (pa.array([b"\x00"]), "bytes"),
+    (pa.array([0], pa.timestamp("s")), "datetime"),
+])  # fmt: skip
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_of_what_json_has_not_is_refused(exports, tmp_path, form, column, words):
+    """By the number of its row, however a reader fails."""
+    table = parquet.read_table(BytesIO(written("parquet", exports["latest"].rows)))
+    table = table.append_column("more", column)
+    if form == "parquet":
+        parquet.write_table(table, file := BytesIO())
+    else:
+        with pa.ipc.new_stream(file := BytesIO(), table.schema) as stream:
+            stream.write_table(table)
+    found = looked(tmp_path, file.getvalue()).mismatch
+
+    assert found is not None
+    assert 1 == found.row
+    json.dumps(found.as_json())
+
+
+def test_a_damaged_stream_is_refused_whichever_byte_it_is(exports, tmp_path):
+    """In metadata or in buffers: offsets are looked at before they are followed."""
+    content = written("arrow", [json.loads(line) for line in exports["latest"].content.splitlines()])
+    schema_bytes = 8 + int.from_bytes(content[4:8], "little")
+    for at in range(schema_bytes, len(content), len(content) // 60):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x80
+        json.dumps(looked(tmp_path, bytes(damaged)).as_json())
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_without_pyarrow_the_remedy_is_named(exports, tmp_path, monkeypatch, form):
     """It is an extra."""

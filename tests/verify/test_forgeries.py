@@ -46,7 +46,7 @@ FORGERIES = Corruptions(
         Change("truncated_by_the_model_itself", last_of(0), "truncated", True, "truncated"),
         Change("an_answer_less", last_of(0), "messages", lambda old: old[:-1], "messages["),
         Change("no_parent_row", last_of(1), "parent_row_id", None, "parent_row_id", names_turn=False),
-        Change("another_reward_in_one_row", last_of(1), "reward", 0.0, "session_id", names_turn=False),
+        Change("another_reward_in_one_row", last_of(1), "reward", 0.0, "reward", names_turn=False),
         Change(
             "another_selection_in_one_row",
             last_of(1),

@@ -92,7 +92,7 @@ def test_a_page_is_read_row_by_row_and_needs_no_whole_rollouts(tmp_path):
 def test_without_rows_there_is_nothing_wrong(tmp_path):
     """Nothing was sampled, or nothing selected."""
     assert "0 rows, 0 turns, 0 trained tokens: verified" == str(looked(tmp_path, lines([], footer_of([]))))
-    assert "0 rows, 0 turns, 0 trained tokens: verified" == str(looked(tmp_path, b""))
+    assert "0 rows, 0 turns, 0 trained tokens: verified" == str(looked(tmp_path, b'{"data": []}'))
 
 
 ROWS = rows_of(conversation(), "bcd")
@@ -102,6 +102,8 @@ ROWS = rows_of(conversation(), "bcd")
     ("content", "place", "words"),
     [
         (b"hello\n", "line", "no JSON"),
+        (b"", "file", "footer=true"),
+        (b"\n\n", "file", "footer=true"),
         (lines(ROWS)[:-9], "line", "breaks off"),
         (lines(ROWS[:1]) + b"[]\n", "row", "an object"),
         (b'{"a": 1, "a": 2}\n', "line", "twice"),
