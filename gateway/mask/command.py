@@ -1,6 +1,7 @@
 """``gateway mask``."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -34,7 +35,7 @@ def mask(
     try:
         conversations = Conversations(model, model_name or model, renderer, max_tokens, truncate.value)
         with file.open("rb") as lines, whole_file(out) if out else nullcontext(sys.stdout.buffer) as written:
-            for line in conversations.masked(lines):
+            for line in conversations.masked(_watched(lines, file.stat().st_size)):
                 written.write(line)
     except (ConfigError, OSError) as error:
         print(f"gateway mask: {error}", file=sys.stderr)
@@ -45,3 +46,18 @@ def mask(
     for note in conversations.notes:
         print(f"gateway mask: {note}", file=sys.stderr)
     print(f"gateway mask: {conversations.summary()}", file=sys.stderr)
+
+
+def _watched(lines: Iterable[bytes], size_bytes: int) -> Iterator[bytes]:
+    """The lines, and a bar on standard error that grows with them where that is a terminal."""
+    from rich.console import Console  # as above
+    from rich.progress import BarColumn as Bar
+    from rich.progress import DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("masked"), Bar(), DownloadColumn(), TimeElapsedColumn()
+    hidden = not sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=size_bytes or None)
+        for line in lines:
+            yield line
+            progress.advance(task, len(line))

@@ -6,6 +6,7 @@ a renderer of any family will do. Where a later prompt does not begin with the r
 rewritten what was said before (it leaves old thoughts out), that prompt begins another row, as in the ledger.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -60,6 +61,7 @@ def rows_of(translator: Translator, conversation: TurnRequest, untrained: Collec
         if message.role != "assistant" or index in untrained:
             continue
         try:
+            _check_asked(conversation.messages[:index], message)
             prompt, sampled = _boundary(translator, conversation.messages[: index + 1], conversation.tools)
         except (RendererError, Unmaskable) as error:
             reason = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
@@ -69,6 +71,21 @@ def rows_of(translator: Translator, conversation: TurnRequest, untrained: Collec
         rows[-1].token_ids = prompt + sampled
         rows[-1].answers.append(Span(index, len(prompt), len(prompt) + len(sampled)))
     return rows
+
+
+def _check_asked(before: Sequence[Message], answer: Message) -> None:
+    """A model is asked before it answers, and its calls have arguments that can be read."""
+    if not before:
+        raise Unmaskable("an answer opens the conversation, and nothing asks for it: give it weight 0")
+    if before[-1].role == "assistant":
+        raise Unmaskable("two answers stand in a row, and nothing asks for the second: join them, or give it weight 0")
+    for call in answer.tool_calls:
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            raise Unmaskable(f"the arguments of its call of {call.name} are no JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise Unmaskable(f"the arguments of its call of {call.name} are no JSON object")
 
 
 def _boundary(translator: Translator, messages: Sequence[Message], tools: Tools) -> tuple[list[int], list[int]]:

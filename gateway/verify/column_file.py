@@ -89,9 +89,12 @@ def _need_pyarrow() -> None:
 
 def _rows(batch: "pa.RecordBatch") -> Iterator[tuple[str, object]]:
     batch.validate(full=True)  # before what a damaged batch says of its own buffers is followed out of them
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        raise Unreadable("file", "each column once", f"columns {', '.join(sorted(names))}")
     for index in range(batch.num_rows):
         row: Json = {}
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for name, column in zip(names, batch.columns, strict=True):
             value = column[index].as_py()
             if name in _NESTED:
                 value = _nested(name, value)

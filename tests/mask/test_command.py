@@ -18,6 +18,16 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
+def talk(**fields: Any) -> dict[str, Any]:
+    """A conversation whose answer has more fields."""
+    return {"messages": [TALK[1], TALK[2] | fields]}
+
+
+def calling(arguments: str) -> dict[str, Any]:
+    """One whose answer is a call."""
+    return talk(tool_calls=[{"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}])
+
+
 @pytest.fixture
 def mask(tmp_path):
     """Run the command over conversations: exit status, rows, standard error."""
@@ -62,7 +72,7 @@ def test_long_rows_are_cut_where_it_is_said(mask, side, most, answers):
 
     refused, _, err = mask({"messages": TALK}, args=["--max-tokens", "20"])
     assert refused == 1
-    assert "conversation 0: a row has" in err
+    assert "line 1: a row has" in err
 
 
 def test_a_row_without_anything_to_train_is_left_out_and_named(mask):
@@ -71,23 +81,42 @@ def test_a_row_without_anything_to_train_is_left_out_and_named(mask):
     status, rows, err = mask({"messages": TALK}, {"messages": TALK[:2]}, args=args)
 
     assert (status, rows) == (0, [])
-    assert "conversation 0: 1 of 1 rows left out" in err
-    assert "conversation 1: left out" in err
+    assert "line 1: 1 of 1 rows left out" in err
+    assert "line 2: left out" in err
 
 
 @pytest.mark.parametrize(
     ("faulty", "says"),
     [
-        ("{", "conversation 1: the body is not valid JSON"),
-        ({"messages": [{"role": "robot"}]}, "conversation 1: messages[0].role must be one of"),
+        ("{", "line 3: it is no JSON: Expecting"),
+        ("[]", "line 3: it must be a JSON object"),
+        ('{"messages": [], "messages": []}', "line 3: it is no JSON: the key 'messages' stands twice"),
+        ({"messages": [{"role": "robot"}]}, "line 3: messages[0].role must be one of"),
+        (talk(thinking="hm"), "line 3: messages[1].thinking would be left out: known are role, content, name, reas"),
+        (talk(weight=0.5), "line 3: messages[1].weight must be 0 or 1"),
+        (talk(weight=True), "line 3: messages[1].weight must be 0 or 1"),
+        (talk(weight=[]), "line 3: messages[1].weight must be 0 or 1"),
+        ({"messages": [TALK[1] | {"reasoning": "hm"}]}, "line 3: messages[0].reasoning would be left out"),
+        (calling("{"), "line 3: message 1: the arguments of its call of f are no JSON: Expecting"),
+        (calling("[]"), "line 3: message 1: the arguments of its call of f are no JSON object"),
+        ({"messages": TALK[2:]}, "line 3: message 0: an answer opens the conversation"),
+        ({"messages": [*TALK, TALK[4]]}, "line 3: message 5: two answers stand in a row"),
     ],
 )
 def test_a_faulty_conversation_is_named_and_no_file_is_written(mask, faulty, says):
     """Half a training set looks like a whole one."""
-    status, rows, err = mask({"messages": TALK}, faulty)
+    status, rows, err = mask({"messages": TALK}, "", faulty)
 
     assert (status, rows, len(err.splitlines())) == (1, None, 1)
     assert says in err
+
+
+def test_what_says_nothing_is_left_out_of_a_message(mask):
+    """Fields that are null or empty, as SDKs write them; arguments that are not there are none."""
+    empty = talk(refusal=None, annotations=[], audio=None, weight=1)
+    status, rows, _ = mask(empty, calling(""))
+
+    assert (status, len(rows)) == (0, 2)
 
 
 def test_a_model_that_is_not_there_is_exit_2(mask, tmp_path):
