@@ -132,6 +132,14 @@ def test_the_footer_is_metadata_of_a_last_empty_batch_and_of_the_file() -> None:
     assert streamed([])[0].num_rows == 0
 
 
+def test_nothing_follows_the_end_of_a_stream() -> None:
+    """A reader of the first would not see the second."""
+    stream = b"".join(arrow_stream([]))
+    assert list(read_arrow(BytesIO(stream))) == []
+    with pytest.raises(ValueError, match="more follows the end"):
+        list(read_arrow(BytesIO(stream + stream)))
+
+
 def test_a_field_without_a_column_is_refused() -> None:
     """To leave it out would break the certificate."""
     with pytest.raises(ValueError, match="a row has mood, for which there is no column"):
