@@ -1,10 +1,11 @@
 """What a trainer reads: pages and lines."""
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.pages import encode_lines, encode_page
+from gateway.wire.pages import Unwritable, encode_lines, encode_page
 
 
 def read(pieces):
@@ -53,3 +54,14 @@ def test_lines_come_in_pieces_of_whole_lines():
     assert [orjson.loads(line) for line in b"".join(pieces).splitlines()] == [small, small, large, small]
     assert list(encode_lines([])) == []
     assert len(list(encode_lines([large]))) == 1
+
+
+@pytest.mark.parametrize("write", [encode_lines, lambda items: encode_page(items, None)])
+def test_what_cannot_be_written_is_named(write):
+    """With the names that it has, and nothing else of what it says."""
+    with pytest.raises(Unwritable) as failed:
+        list(write([{"row_id": "r1"}, {"session_id": "s", "row_id": "r2", "tools": 2**64}]))
+
+    assert failed.value.names == {"session_id": "s", "row_id": "r2"}
+    assert str(failed.value) == ""
+    assert isinstance(failed.value.__cause__, TypeError)
