@@ -15,7 +15,7 @@ def export(
     out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
     key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
     session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,
-    group: Annotated[str | None, typer.Option(help="Rows of this group only")] = None,
+    group: Annotated[str | None, typer.Option(help="Rows of rollouts with a session of this group")] = None,
     status: Annotated[str | None, typer.Option(help="finished, open or all (default: finished)")] = None,
     leaves: Annotated[str | None, typer.Option(help="all or latest")] = None,
     include: Annotated[str | None, typer.Option(help="aborted")] = None,
