@@ -1,5 +1,6 @@
 """What became of turns, as far as other turns of the file tell: what goes on from one shows that it arrived."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ _ASKED: Mapping[str, Callable[[Json], bool]] = {
     "aborted": lambda selection: "aborted" not in selection["include"],
 }
 """Whether a selection leaves turns out for a reason, of those that not every one has."""
+
+_REASONS = ("train_false", "undelivered", "dropped", "distribution", "stale", "aborted", "leaf")
+"""Why a turn may be excluded."""
 
 _ENDS = ("undelivered", "dropped")
 """Reasons that no turn has from which another goes on."""
@@ -86,7 +90,9 @@ class Fates:
         for place, told in enumerate(excluded):
             selection, reason, turn_id = self._selections.get(told["session_id"]), told["reason"], told["turn_id"]
             wanted = None
-            if selection is not None and reason in _ASKED and not _ASKED[reason](selection):
+            if reason not in _REASONS:
+                wanted = f"one of {', '.join(_REASONS)}"
+            elif selection is not None and reason in _ASKED and not _ASKED[reason](selection):
                 wanted = "a reason that the selection of the session's rows admits"
             elif reason in _ENDS and turn_id in self._next:
                 wanted = f"another reason, since the turn {self._next[turn_id]} goes on from it"
@@ -94,13 +100,16 @@ class Fates:
                 raise Mismatch(f"{at}[{place}].reason", wanted, reason, turn_id=turn_id)
 
     def check_lost(self, excluded: list[Json]) -> None:
-        """Hold trained turns that never arrived to what goes on, in sessions of which rows hold every turn.
+        """Hold trained turns that never arrived to what goes on: in rows, or as one of the turns that no row holds.
 
         Raises:
             Mismatch: nothing goes on from such a turn.
         """
-        elsewhere = {told["session_id"] for told in excluded if told["turn_id"] not in self._turns}
+        elsewhere = Counter(told["session_id"] for told in excluded if told["turn_id"] not in self._turns)
         for turn_id, claim in self._lost.items():
-            if turn_id not in self._next and claim.session_id not in elsewhere:
+            if turn_id in self._next:
+                continue
+            elsewhere[claim.session_id] -= 1  # each goes on from one at most
+            if elsewhere[claim.session_id] < 0:
                 wanted = "an untrained turn, since it was not delivered and nothing goes on from it"
                 raise claim.mismatch(turn_id, wanted)

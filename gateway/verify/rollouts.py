@@ -18,9 +18,6 @@ _VARYING = ("trained", "masked_because", "delivered")
 _CHANGING = ("reward", "metadata")
 """What a session is told anew when it is finished again."""
 
-_REASONS = ("train_false", "undelivered", "dropped", "distribution", "stale", "aborted", "leaf")
-"""Why a turn may be excluded."""
-
 
 @dataclass(slots=True)
 class _Session:
@@ -146,10 +143,6 @@ class Rollouts:
             if turn_id in seen:
                 raise Mismatch(f"{at}[{place}].turn_id", "each turn once", turn_id, turn_id=turn_id)
             seen.add(turn_id)
-            if told["reason"] not in _REASONS:
-                raise Mismatch(
-                    f"{at}[{place}].reason", f"one of {', '.join(_REASONS)}", told["reason"], turn_id=turn_id
-                )
             known = self._turns.get(turn_id)
             if known is not None:
                 self._check_told(told, known, f"{at}[{place}]")

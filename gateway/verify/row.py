@@ -103,6 +103,8 @@ def read_row(value: object) -> Row:
     for name, known in (("leaves", LEAVES), ("dropped", DROPPED), ("shared", SHARED)):
         if selection[name] not in known:
             raise Mismatch(f"certificate.selection.{name}", f"one of {', '.join(known)}", selection[name])
+    if selection["include"] not in ([], ["aborted"]):
+        raise Mismatch("certificate.selection.include", "nothing or aborted", selection["include"])
     ids = read_array(said["token_ids"], "token_ids", "<u4")
     mask = _alike(said, "loss_mask", "|u1", len(ids))
     logprobs = _alike(said, "logprobs", "<f4", len(ids))

@@ -118,6 +118,7 @@ def test_rows_with_side_arrays_are_accepted(tmp_path):
         (change(1, "n_rows", to=5), 2, "n_rows"),
         (change(1, "group_id", to="g"), 2, "group_id"),
         (change(0, "turns", 0, "parent_id", to="a"), 1, "turns[0].parent_id"),
+        (change(0, "certificate", "selection", "include", to=["all"]), 1, "certificate.selection.include"),
         (change(0, "parent_row_id", to="b"), 1, "parent_row_id"),
         (change(0, "logprobs", to=form("<f4", [1 << 62] * 300, b"")), 1, "logprobs"),
         (change(0, "logprobs", to=form("<f4", [1 << 63], b"")), 1, "logprobs.shape"),

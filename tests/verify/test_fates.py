@@ -44,6 +44,11 @@ def test_an_undelivered_turn_that_nothing_goes_on_from_is_masked(tmp_path):
     assert refused(tmp_path, trained, [told("d", "aborted")]) is None  # which may go on from it
     assert refused(tmp_path, trained, None) is None
 
+    turns.add("e", reason="history_edited", delivered=False)
+    found = refused(tmp_path, rows_of(turns, "bce"), [told("d", "aborted")])  # but not from both
+    assert found is not None
+    assert "e" == found.turn_id
+
 
 @pytest.mark.parametrize("continued", ["a", "b"])
 def test_an_undelivered_turn_that_is_gone_on_from_was_delivered(tmp_path, continued):
