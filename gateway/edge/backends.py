@@ -30,7 +30,7 @@ class Rank:
 class Backends:
     """The engines and their ranks, and how many turns each rank has in flight.
 
-    `admitted` is told of each engine that answers, at first or again.
+    `admitted` is told of each engine that answers, at first or again, also where that was found out by a turn.
     """
 
     def __init__(
@@ -38,6 +38,8 @@ class Backends:
     ) -> None:
         self._engines = engines
         self._admitted = admitted
+        for engine in engines:
+            engine.when_reconnected = partial(admitted, engine)
         ranks = [Rank(engine, number) for engine in engines for number in range(engine.ranks)]
         self._ranks = {rank.name: rank for rank in ranks}
         self._load = dict.fromkeys(self._ranks, 0)

@@ -19,7 +19,7 @@ import structlog
 
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
-from gateway.core.sampling import record
+from gateway.core.sampling import nth_seed, record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.core.versions import Versions
@@ -47,8 +47,6 @@ from gateway.wire.turns import turn_facts
 T = TypeVar("T")
 log = structlog.get_logger()
 
-_SEEDS = 1 << 64
-"""Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 _LARGE_BYTES = 1 << 20
 
 
@@ -169,10 +167,8 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
     sampling = call.request.sampling
     choices = []
     for index, turn_id in enumerate(call.turn_ids):
-        first = None if sampling.seed == -1 else sampling.seed  # as vLLM has it
-        seed = None if first is None else (first + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
         request_id = f"{call.request_id}-{index}" if index else call.request_id
-        request = replace(call.request, sampling=replace(sampling, seed=seed))
+        request = replace(call.request, sampling=replace(sampling, seed=nth_seed(sampling.seed, index)))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
         choices.append(
             Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs, plan.side_arrays))
@@ -184,12 +180,13 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            lease = _lease(choice.request, session, plan, rank)
-            choice.lease = await lease.proven(deps.exact_by) if deps.exact_by else lease
-            body = _body(choice.request, plan, choice.lease, deps)
+            choice.lease = await _lease(choice.request, session, plan, rank).proven(deps.exact_by)
+            body, heard = _body(choice.request, plan, choice.lease, deps), False
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
+                    if not heard:  # now the engine is known to be the one that was asked, or to have been lost
+                        choice.lease, heard = await choice.lease.proven(deps.exact_by), True
                     ids = choice.collector.feed(payload)
                     if call.feed is not None and ids:
                         call.feed.begin()

@@ -86,6 +86,12 @@ def test_what_is_forced_is_told_where_the_agent_asked_otherwise():
     assert request.overridden == {"temperature": 0.7, "max_tokens": 5}
 
 
+def test_a_least_length_that_a_forced_limit_cuts_is_told():
+    """It is what the engine gets, too."""
+    request = governed(Terms(forced=Sampling(max_tokens=5)), Sampling(min_tokens=8, max_tokens=9))
+    assert (request.sampling.min_tokens, request.overridden) == (5, {"min_tokens": 8, "max_tokens": 9})
+
+
 def test_terms_are_silent_on_what_the_gateway_has():
     """What they say wins, bound by bound."""
     defaults = Terms(budget=Budget(1, 2, 3), sampling_rule="locked", client_seed="keep", group_id="other")
