@@ -41,7 +41,7 @@ from gateway.render.translator import Translator
 from gateway.wire.collector import Collector
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
-from gateway.wire.side_arrays import SideArraysAsked, asked_of
+from gateway.wire.side_arrays import SideArraysAsked, asked_of, check_top_k
 from gateway.wire.turns import turn_facts
 
 T = TypeVar("T")
@@ -145,6 +145,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
 
 
 async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
+    check_top_k(request.sampling.top_k, deps.side_arrays)
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)

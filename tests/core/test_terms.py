@@ -33,7 +33,7 @@ def governed(terms: Terms, asked: Sampling) -> TurnRequest:
         (Sampling(), Sampling(max_tokens=50), Sampling(min_tokens=9), Sampling(max_tokens=50, min_tokens=9)),
         (Sampling(max_tokens=5), Sampling(), Sampling(min_tokens=9), Sampling(max_tokens=9, min_tokens=9)),
         (Sampling(), Sampling(), Sampling(min_tokens=9), Sampling(min_tokens=9)),
-        (Sampling(min_tokens=9), Sampling(max_tokens=5), Sampling(), Sampling(max_tokens=5, min_tokens=9)),
+        (Sampling(min_tokens=9), Sampling(max_tokens=5), Sampling(), Sampling(max_tokens=5, min_tokens=5)),
         (Sampling(seed=1), Sampling(top_p=0.5), Sampling(top_k=2), Sampling(seed=1, top_p=0.5, top_k=2)),
     ],
 )
