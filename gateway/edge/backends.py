@@ -85,13 +85,15 @@ class Backends:
         return self.known()
 
     @asynccontextmanager
-    async def lease(self, pinned: str | None, session_id: str) -> AsyncIterator[Rank]:
-        """Hold a rank for one turn, as `pick` chooses among those that answer.
+    async def lease(self, pinned: str | None, session_id: str, *, tokens: int = 0) -> AsyncIterator[Rank]:
+        """Hold a rank for one turn, as `pick` chooses among those that answer, and hold `tokens` if any do.
 
         Raises:
             EngineUnavailable: no engine answers.
         """
-        name = pick(list(await self.answering()), self._load, pinned, session_id)
+        windows = await self.answering()
+        wide = [name for name, window in windows.items() if window >= tokens]
+        name = pick(wide or list(windows), self._load, pinned, session_id)
         assert name is not None
         self._load[name] += 1
         try:
