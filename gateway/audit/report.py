@@ -69,10 +69,10 @@ _WHY = {
 def _gap_object(gap: Gap) -> dict[str, object]:
     return {
         "compared": gap.tokens,
-        "mean_gap": gap.mean_nats,
-        "max_gap": gap.max_nats if gap.tokens else None,
+        "mean_gap_nats": gap.mean_nats,
+        "max_gap_nats": gap.max_nats if gap.tokens else None,
         "max_position": gap.max_at[1] if gap.max_at else None,
-        "kl": gap.kl_nats,
+        "kl_nats": gap.kl_nats,
     }
 
 
@@ -80,5 +80,7 @@ def _said(gap: JsonObject) -> str:
     if not gap["compared"]:
         return "nothing to compare"
     place = "" if gap["max_position"] is None else f" (position {gap['max_position']})"
-    figures = f"mean |gap| {gap['mean_gap']:.3g}, max |gap| {gap['max_gap']:.3g}{place}, KL {gap['kl']:.3g}"
+    figures = (
+        f"mean |gap| {gap['mean_gap_nats']:.3g}, max |gap| {gap['max_gap_nats']:.3g}{place}, KL {gap['kl_nats']:.3g}"
+    )
     return f"{gap['compared']} ids, {figures} nats"

@@ -15,7 +15,7 @@ from gateway.core.types import JsonObject, float32s
 from gateway.edge.log import configure as configure_log
 from gateway.whole_file import whole_file
 from gateway.wire.arrays import encode_numbers
-from gateway.wire.row_file import check_form, count_items, read_items, write_items
+from gateway.wire.row_file import check_form, count_items, need_readable, read_items, write_items
 
 
 def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) -> Report:
@@ -26,6 +26,7 @@ def audited(file: Path, policy: Pool, teacher: Pool | None, out: Path | None) ->
         EngineUnavailable: engines are gone, or none answers.
         OSError: `out` cannot be written.
     """
+    need_readable(file)
     if out is not None:
         check_form(out)
     if not structlog.is_configured():

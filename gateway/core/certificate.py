@@ -4,15 +4,21 @@ Arrays are hashed as they lie in memory, which is little-endian on every machine
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
+from typing import cast
 
 from gateway.core.rows import Row, RowTurn
 from gateway.core.side_arrays import SideArray, own_positions
 from gateway.core.types import JsonObject
 
 CERTIFICATE_VERSION = 1
+
+_LONG = ("messages", "policy_versions", "tools", "turns", "excluded")
+"""Fields that are hashed item by item: to write one of a thousand turns at once would hold up all other threads."""
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def hash_of(value: object) -> str:
@@ -21,8 +27,19 @@ def hash_of(value: object) -> str:
 
 
 def _json(value: object) -> bytes:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
+
+
+def _hash_in_parts(said: Mapping[str, object]) -> str:
+    """The hash of an object in which long lists stand as the hash of their items' hashes."""
+    return hash_of({name: _hash_of_items(held) if name in _LONG else held for name, held in said.items()})
+
+
+def _hash_of_items(items: object) -> str:
+    hashed = sha256()
+    for item in cast(Iterable[object], items):
+        hashed.update(hash_of(item).encode())
+    return hashed.hexdigest()
 
 
 def certificate(row: Row, claims: JsonObject) -> dict[str, object]:
@@ -34,9 +51,9 @@ def certificate(row: Row, claims: JsonObject) -> dict[str, object]:
         "renderer": asdict(row.last.origin.renderer),
         "arrays": {**{name: sha256(values).hexdigest() for name, values in row.arrays.items()}, "side_arrays": beside},
         "turns": _turns(row),
-        "claims": hash_of(claims),
+        "claims": _hash_in_parts(claims),
     }
-    return {**written, "row": hash_of(written)}
+    return {**written, "row": _hash_in_parts(written)}
 
 
 def _turns(row: Row) -> list[JsonObject]:
@@ -93,7 +110,7 @@ class Chain:
     def footer(self, excluded: Sequence[JsonObject]) -> JsonObject:
         """What is said at the end of the file; `excluded` are the turns that none of its rows trains."""
         said = {"version": CERTIFICATE_VERSION, "rows": self._rows, "excluded": list(excluded)}
-        return {**said, "chain": _chained(self._hash, hash_of(said))}
+        return {**said, "chain": _chained(self._hash, _hash_in_parts(said))}
 
 
 def _chained(chain: str, link: str) -> str:

@@ -83,7 +83,7 @@ class Row:
 
     @property
     def last(self) -> Turn:
-        """The last turn."""
+        """The one that the row ends in: the row has its id, and its prompt and completion are all of the row."""
         return self.turns[-1].turn
 
     @property

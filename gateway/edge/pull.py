@@ -49,7 +49,7 @@ class Pull:
         self._answers = answers
 
     def routes(self) -> list[web.RouteDef]:
-        """Every route."""
+        """One; HEAD would be answered with the rows themselves."""
         return [web.get("/trajectories", self.trajectories, allow_head=False)]
 
     async def trajectories(self, request: web.Request) -> web.StreamResponse:

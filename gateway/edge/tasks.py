@@ -43,7 +43,7 @@ class WaitedTask(Generic[T]):
 
     @property
     def running(self) -> bool:
-        """It may still have a result for who joins."""
+        """Whether it may still have a result for a retry that joins."""
         return not (self._doomed or self._task.done())
 
     @property

@@ -44,7 +44,7 @@ class Source:
 
     @property
     def path(self) -> str:
-        """Where they are."""
+        """The path that answers with them."""
         return "/trajectories" if self.session_id is None else f"/sessions/{quote(self.session_id)}/trajectories"
 
 

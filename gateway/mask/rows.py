@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(slots=True)
 class MaskedRow:
-    """Ids, and which of them are trained."""
+    """A conversation, or the part of one that a single prompt shows, with the answers to train in it."""
 
     token_ids: list[int]
     answers: list[Span] = field(default_factory=list)

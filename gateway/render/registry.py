@@ -54,7 +54,7 @@ class Renderers:
         return self._get(canonical_json(dict(template_kwargs)))
 
     def small_prompt(self) -> list[int]:
-        """The ids of a conversation of one word, for who wants to hear any answer."""
+        """The ids of a conversation of one word, to probe an engine with: what it answers does not matter."""
         return self.get({}).render([Message("user", "?")], ())
 
 

@@ -1,7 +1,9 @@
-"""Arrays as a file writes them, in JSON or base64, and the bytes that are hashed."""
+"""Arrays as a file writes them, in JSON or base64, and the bytes that are hashed.
+
+In memory they are little-endian on every machine that this runs on.
+"""
 
 import math
-import sys
 from array import array
 from base64 import b64decode, b64encode, b85decode, b85encode
 from binascii import Error
@@ -92,17 +94,7 @@ def _read_data(form: Json, at: str, name: str, dtype: str) -> bytes:
 def _numbers(dtype: str, data: bytes) -> Numbers:
     read: Numbers = array(_CODES[dtype])
     read.frombytes(data)
-    if sys.byteorder == "big":
-        read.byteswap()
     return read
-
-
-def little(numbers: Numbers) -> memoryview:
-    """The little-endian bytes, which can be cut and need not be copied."""
-    if sys.byteorder == "big":
-        numbers = numbers[:]
-        numbers.byteswap()
-    return memoryview(numbers).cast("B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +127,7 @@ class SideArray:
         if self.offsets is not None:
             first = self.offsets[start - self.start]
             offsets = array("I", [at - first for at in self.offsets[start - self.start : end - self.start + 1]])
-            counted, shape = bytes(little(offsets)), [offsets[-1]]
+            counted, shape = offsets.tobytes(), [offsets[-1]]
         return of_bytes(json_bytes({"dtype": self.dtype, "shape": shape, "start": start}), counted, data)
 
     def items(self, position: int) -> list[int]:

@@ -1,7 +1,10 @@
 """Hashes as the certificate defines them; written from the document, and not from who writes them."""
 
 import json
+from collections.abc import Collection
 from hashlib import sha256
+
+from gateway.verify.mismatch import Json
 
 CHAIN_START = "0" * 64
 
@@ -23,6 +26,15 @@ def json_bytes(value: object) -> bytes:
 def of_json(value: object) -> str:
     """The hash of a JSON value."""
     return of_bytes(json_bytes(value))
+
+
+def of_object(value: Json, lists: Collection[str]) -> str:
+    """The hash of an object in which these `lists` stand as hashes of their own."""
+    return of_json({name: _of_list(held) if name in lists else held for name, held in value.items()})
+
+
+def _of_list(items: list[object]) -> str:
+    return of_bytes(*(of_json(item).encode() for item in items))
 
 
 def chained(chain: str, link: str) -> str:

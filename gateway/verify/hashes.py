@@ -1,12 +1,16 @@
 """The hashes of a row, computed again."""
 
-from gateway.verify.arrays import little
-from gateway.verify.digest import of_bytes, of_json
+from hashlib import sha256
+
+from gateway.verify.digest import of_bytes, of_json, of_object
 from gateway.verify.mismatch import Json, Mismatch
 from gateway.verify.row import Row, Turn
 
 _APART = ("certificate", "token_ids", "loss_mask", "logprobs", "loss_weights", "side_arrays", "teacher_logprobs")
 """Fields of a row that `claims` leaves out."""
+
+_LISTS = ("messages", "policy_versions", "tools", "turns")
+"""Those that are hashed item by item."""
 
 
 def check_hashes(row: Row) -> None:
@@ -16,25 +20,26 @@ def check_hashes(row: Row) -> None:
         Mismatch: something hashes to something else; it names the turn and the array.
     """
     certificate = row.certificate
-    data = {"token_ids": little(row.ids), "loss_mask": little(row.mask), "logprobs": little(row.logprobs)}
+    data = {name: memoryview(held).cast("B") for name, held in row.arrays.items()}
+    prompt = sha256()
     for turn in row.turns:
-        _check_turn(row, turn, data)
+        prompt.update(data["token_ids"][4 * turn.before : 4 * turn.start])
+        _check_turn(row, turn, data, prompt.hexdigest())
+        prompt.update(data["token_ids"][4 * turn.start : 4 * turn.end])
     whole: Json = {name: of_bytes(held) for name, held in data.items()}
-    if row.weights is not None:
-        whole["loss_weights"] = of_bytes(little(row.weights))
     whole["side_arrays"] = {name: held and held.hash_of(held.start, held.end) for name, held in row.side_arrays.items()}
     _check("certificate.arrays", whole, certificate["arrays"])
     said = {name: value for name, value in row.said.items() if name not in _APART}
-    _check("certificate.claims", of_json(said), certificate["claims"])
+    _check("certificate.claims", of_object(said, _LISTS), certificate["claims"])
     rest = {name: value for name, value in certificate.items() if name != "row"}
-    _check("certificate.row", of_json(rest), certificate["row"])
+    _check("certificate.row", of_object(rest, ("turns",)), certificate["row"])
 
 
-def _check_turn(row: Row, turn: Turn, data: dict[str, memoryview]) -> None:
+def _check_turn(row: Row, turn: Turn, data: dict[str, memoryview], prompt: str) -> None:
     start, end = turn.start, turn.end
     ids, mask, logprobs = data["token_ids"], data["loss_mask"], data["logprobs"]
     due = {
-        "prompt": of_bytes(ids[: start * 4]),
+        "prompt": prompt,
         "completion": of_bytes(ids[start * 4 : end * 4]),
         "logprobs": of_bytes(logprobs[start * 4 : end * 4]),
         "mask": of_bytes(mask[start:end]),

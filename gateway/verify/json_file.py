@@ -1,14 +1,14 @@
-"""Rows in JSON text: one a line, or a page of them; never more than one of them in hand."""
+"""Rows in JSON text: one a line, of which one is in hand at a time, or a page of them, which are all there."""
 
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from gateway.verify.mismatch import Json, Mismatch, Unreadable
+from gateway.verify.shape import LIST, check_object
 
 _PAGE = re.compile(rb'\s*\{\s*"(?:data|next|excluded)"\s*:')
-_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def is_page(beginning: bytes) -> bool:
@@ -69,56 +69,9 @@ def read_page(file: BinaryIO) -> Iterator[tuple[str, object]]:
         Mismatch: it is no JSON, or no page.
     """
     try:
-        text = file.read().decode("utf-8")
-        yield from _fields(text)
+        page = read_json(file.read())
     except _READ_WRONG as error:
-        raise Unreadable("page", "a page of rows in JSON", f"no JSON: {error}") from None
-
-
-def _fields(text: str) -> Iterator[tuple[str, object]]:
-    at, seen = _after(text, 0, "{"), set[str]()
-    while True:
-        name, at = _DECODER.raw_decode(text, _skip(text, at))
-        if not isinstance(name, str) or name in seen:
-            raise ValueError(f"the key {name!r} where another is due")
-        seen.add(name)
-        at = _skip(text, _after(text, at, ":"))
-        if name == "data" and text.startswith("[", at):
-            at = yield from _rows(text, at + 1)
-        else:
-            value, at = _DECODER.raw_decode(text, at)
-            yield name, value
-        at = _skip(text, at)
-        if not text.startswith(",", at):
-            break
-        at += 1
-    end = _skip(text, _after(text, at, "}"))
-    if end != len(text):
-        raise ValueError("something follows the page")
-
-
-def _rows(text: str, at: int) -> Generator[tuple[str, object], None, int]:
-    at = _skip(text, at)
-    while not text.startswith("]", at):
-        value, at = _DECODER.raw_decode(text, at)
-        yield "row", value
-        at = _skip(text, at)
-        if not text.startswith(",", at):
-            break
-        at = _skip(text, at + 1)
-    return _after(text, at, "]")
-
-
-def _skip(text: str, at: int) -> int:
-    """The position after white space."""
-    space = _SPACE.match(text, at)
-    assert space is not None
-    return space.end()
-
-
-def _after(text: str, at: int, mark: str) -> int:
-    """The position after `mark`, which must come next."""
-    at = _skip(text, at)
-    if not text.startswith(mark, at):
-        raise ValueError(f"a {mark} is missing at character {at}")
-    return at + 1
+        raise Mismatch("page", "a page of rows in JSON", f"no JSON: {error}") from None
+    fields = check_object(page, "page", {"data": LIST})
+    yield from (("row", row) for row in fields.pop("data"))
+    yield from fields.items()

@@ -61,7 +61,7 @@ def _check_reason(row: Row, turn: Turn) -> None:
     holds = {
         "earlier_row": selection["shared"] == "once",
         "train_false": not said["train"],
-        "undelivered": said["delivered"] is not True,
+        "undelivered": said["delivered"] is False,
         "dropped": said["dropped_by_harness"] and selection["dropped"] == "exclude",
         "distribution": allowed is not None and said["distribution"] not in allowed,
         "stale": stale,
@@ -104,8 +104,8 @@ def parts_of(weight: float) -> int:
 
 def first_trained(row: Row, turn: Turn) -> int | None:
     """The position of the first id of a turn that the row trains; ``None`` where it trains none."""
-    position = row.mask.tobytes().find(1, turn.start, turn.end)
-    return None if position < 0 else position
+    place = row.mask[turn.start : turn.end].tobytes().find(1)
+    return None if place < 0 else turn.start + place
 
 
 def _check_side_array(row: Row, name: str, held: SideArray) -> None:

@@ -38,7 +38,7 @@ class Mismatch(Exception):
         return self
 
     def as_json(self) -> Json:
-        """All of it, by name."""
+        """What ``--json`` shows under ``failure``."""
         return {
             "row": self.row,
             "row_id": self.row_id,

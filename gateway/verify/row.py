@@ -1,11 +1,12 @@
 """One row, read: its arrays as numbers, its turns with their places."""
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from gateway.verify.arrays import Numbers, SideArray, read_array, read_side_array
 from gateway.verify.mismatch import Json, Mismatch, expect
-from gateway.verify.shape import CERTIFICATE, CERTIFIED_TURN, ROW, SELECTION, SPAN, TURN, check_object
+from gateway.verify.shape import ARRAYS, CERTIFICATE, CERTIFIED_TURN, RENDERER, ROW, SELECTION, SPAN, TURN, check_object
 
 VERSION = 1
 """Of the certificate, and of the footer."""
@@ -27,7 +28,7 @@ class Turn:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """As text, which it is where the turn is well-formed."""
         return str(self.said["turn_id"])
 
     def at(self, field: str) -> str:
@@ -62,6 +63,12 @@ class Row:
         return str(self.said["row_id"])
 
     @property
+    def arrays(self) -> dict[str, Numbers]:
+        """Those that have a number for each id, by name."""
+        held: dict[str, Numbers] = {"token_ids": self.ids, "loss_mask": self.mask, "logprobs": self.logprobs}
+        return held if self.weights is None else held | {"loss_weights": self.weights}
+
+    @property
     def certificate(self) -> Json:
         """What it is held to."""
         held: Json = self.said["certificate"]
@@ -75,7 +82,8 @@ class Row:
 
     def turn_at(self, position: int) -> Turn:
         """The turn that sampled the id at `position`, or was asked there; the last where none was."""
-        return next((turn for turn in self.turns if position < turn.end), self.turns[-1])
+        place = bisect_right(self.turns, position, key=lambda turn: turn.end)
+        return self.turns[min(place, len(self.turns) - 1)]
 
 
 def read_row(value: object) -> Row:
@@ -88,6 +96,8 @@ def read_row(value: object) -> Row:
     certificate = check_object(said.get("certificate"), "certificate", {})
     expect("certificate.version", VERSION, certificate.get("version"))
     check_object(certificate, "certificate", CERTIFICATE)
+    check_object(certificate["renderer"], "certificate.renderer", RENDERER)
+    check_object(certificate["arrays"], "certificate.arrays", ARRAYS)
     check_object(said, "", ROW)
     selection = check_object(certificate["selection"], "certificate.selection", SELECTION)
     for name, known in (("leaves", LEAVES), ("dropped", DROPPED), ("shared", SHARED)):

@@ -16,7 +16,7 @@ class Kind:
 
     @property
     def or_null(self) -> "Kind":
-        """The same, or nothing."""
+        """A kind that ``null`` is of, too."""
         return Kind(f"{self.name} or null", lambda value: value is None or self.holds(value))
 
 
@@ -42,6 +42,8 @@ ROW: Mapping[str, Kind] = {
     "reward": FLOAT.or_null,
     "metadata": OBJECT,
     "tags": OBJECT,
+    "model": TEXT.or_null,
+    "tools": LIST,
     "messages": LIST,
     "token_ids": ARRAY,
     "loss_mask": ARRAY,
@@ -63,7 +65,10 @@ TURN: Mapping[str, Kind] = {
     "reason": TEXT.or_null,
     "prompt_tokens": WHOLE,
     "completion_tokens": WHOLE,
+    "overshoot_tokens": WHOLE,
     "finish_reason": TEXT,
+    "engine": TEXT,
+    "rank": WHOLE,
     "policy_versions": LIST,
     "differences": OBJECT,
     "flags": LIST,
@@ -73,6 +78,7 @@ TURN: Mapping[str, Kind] = {
     "delivered": FLAG.or_null,
     "dropped_by_harness": FLAG,
     "sampling": OBJECT,
+    "overridden": OBJECT,
     "distribution": TEXT,
     "logprobs_mode": TEXT,
     "logprobs_exact": FLAG,
@@ -86,13 +92,18 @@ TURN: Mapping[str, Kind] = {
 SPAN: Mapping[str, Kind] = {"version": TEXT, "start": WHOLE, "end": WHOLE, "source": TEXT}
 
 CERTIFICATE: Mapping[str, Kind] = {
+    "version": WHOLE,
     "selection": OBJECT,
-    "renderer": OBJECT.or_null,
+    "renderer": OBJECT,
     "arrays": OBJECT,
     "turns": LIST,
     "claims": HASH,
     "row": HASH,
 }
+
+RENDERER: Mapping[str, Kind] = {"name": TEXT, "version": TEXT, "template": HASH.or_null}
+
+ARRAYS: Mapping[str, Kind] = {"token_ids": HASH, "loss_mask": HASH, "logprobs": HASH, "side_arrays": OBJECT}
 
 SELECTION: Mapping[str, Kind] = {
     "leaves": TEXT,

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from gateway.errors import ConfigError
 from gateway.verify.column_file import read_arrow, read_parquet
-from gateway.verify.digest import CHAIN_START, chained, of_json
+from gateway.verify.digest import CHAIN_START, chained, of_object
 from gateway.verify.hashes import check_hashes
 from gateway.verify.json_file import is_page, read_lines, read_page
 from gateway.verify.masks import check_masks
@@ -45,7 +46,7 @@ class Verdict:
         return f"{self.rows} rows, {self.turns} turns, {self.trained} trained tokens: verified"
 
     def as_json(self) -> Json:
-        """The same as one object."""
+        """What ``--json`` prints."""
         counts = {"rows": self.rows, "turns": self.turns, "trained_tokens": self.trained}
         failure = self.mismatch and self.mismatch.as_json()
         return {
@@ -117,14 +118,14 @@ class _File:
             raise self.rollouts.missing() or Mismatch("footer.rows", self.rows, footer["rows"])
         self.rollouts.check_excluded(footer["excluded"], "footer.excluded")
         rest = {name: held for name, held in footer.items() if name != "chain"}
-        expect("footer.chain", chained(self._chain, of_json(rest)), footer["chain"])
+        expect("footer.chain", chained(self._chain, of_object(rest, ("excluded",))), footer["chain"])
 
 
 def verify(path: Path, *, strict: bool = False) -> Verdict:
     """Look at every claim of a file, up to the first that does not hold. A `strict` look misses a missing footer.
 
     Raises:
-        ConfigError: the file is Parquet or Arrow, and pyarrow is missing.
+        ConfigError: the file cannot be read at all; or it is Parquet or Arrow, and pyarrow is missing.
     """
     file, warnings, mismatch = _File(page=False), list[str](), None
     try:
@@ -135,7 +136,7 @@ def verify(path: Path, *, strict: bool = False) -> Verdict:
                 file.take(kind, value)
             warnings = file.end(strict=strict)
     except OSError as error:
-        mismatch = Mismatch("file", "a file that can be read", error.strerror or str(error))
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from None
     except Mismatch as error:
         mismatch = error.in_row(file.rows + 1, None) if isinstance(error, Unreadable) else error
     counts = file.rows, file.rollouts.turns, file.rollouts.trained

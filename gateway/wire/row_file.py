@@ -63,6 +63,18 @@ def read_items(path: Path) -> Iterator[JsonObject]:
         raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
+def need_readable(path: Path) -> None:
+    """Look before others are put to work whether there is a file to be read.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
 def count_items(path: Path) -> int | None:
     """About how many there are, where that is quickly said: lines."""
     if has_columns(path):

@@ -8,7 +8,7 @@ choice with ``null``) is missing for the turn, and no error.
 
 import binascii
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.core.side_arrays import SideArray
@@ -37,7 +37,7 @@ class SideArraysAsked:
         return self.known_tokens if "routed_experts" in self.names else 0
 
 
-def check_top_k(top_k: int | None, names: Sequence[str]) -> None:
+def check_top_k(top_k: int | None, names: Collection[str]) -> None:
     """Hold a request to what reading its masks may cost, where they are asked for.
 
     Raises:

@@ -1,5 +1,5 @@
-"""Gateways as the tests of the edge have them."""
+"""Gateways with simulated engines."""
 
-from tests.edge.conftest import house, loaded_once, open_house, renderers, words
+from tests.houses import house, loaded_once, open_house, renderers, words
 
 __all__ = ["house", "loaded_once", "open_house", "renderers", "words"]

@@ -82,7 +82,13 @@ async def test_what_the_engine_sampled_it_scores_alike_whatever_the_form_of_the_
     assert (status, audited.error) == (0, "")
     whole = report["all"]
     assert {name: whole[name] for name in SAMPLED} == SAMPLED
-    assert (whole["rows"], whole["mean_gap"], whole["max_gap"], whole["kl"], whole["troubled"]) == (4, 0.0, 0.0, 0.0, 0)
+    assert (whole["rows"], whole["mean_gap_nats"], whole["max_gap_nats"], whole["kl_nats"], whole["troubled"]) == (
+        4,
+        0.0,
+        0.0,
+        0.0,
+        0,
+    )
     assert [row["engine"] for row in report["rows"]] == [f"{audited.engine}#0"] * 4
 
 
@@ -107,8 +113,8 @@ async def test_a_logprob_that_was_not_the_engines_is_found_at_its_place(audited:
     assert (status, lax) == (1, 0)
     whole = report["all"]
     assert (whole["max_row_id"], whole["max_position"]) == (row["row_id"], at)
-    assert whole["max_gap"] == pytest.approx(0.5, abs=1e-5)
-    assert whole["mean_gap"] == pytest.approx(0.5 / SAMPLED["compared"], abs=1e-5)
+    assert whole["max_gap_nats"] == pytest.approx(0.5, abs=1e-5)
+    assert whole["mean_gap_nats"] == pytest.approx(0.5 / SAMPLED["compared"], abs=1e-5)
     assert f"max |gap| 0.5 (position {at})" in text
     assert "not compared: 4 ids of turns that were sampled at another temperature than 1" in text
 
@@ -127,7 +133,7 @@ async def test_a_teachers_scores_ride_in_the_rows(audited: Audited, name: str) -
         }
         status, report = await audited.audit(file, **flags)
 
-    assert (status, report["all"]["max_gap"]) == (0, 0.0)
+    assert (status, report["all"]["max_gap_nats"]) == (0, 0.0)
     assert await run(verify, file=flags["out"]) == 0
     assert len(teacher[JOURNAL].entries) == 4
     if name == "out.ndjson":
@@ -166,7 +172,7 @@ async def test_a_row_that_cannot_be_scored_is_reported_and_is_no_small_gap(audit
         strict, _ = await audited.audit(file, **flags, max_gap=9.0)
         _, text = await audited.audit(file, **flags, as_json=False)
 
-    assert (status, strict, report["all"]["max_gap"]) == (1, 1, 0.0)
+    assert (status, strict, report["all"]["max_gap_nats"]) == (1, 1, 0.0)
     assert 0 < report["all"]["troubled"] < 4
     assert "the model's context holds" in text
     assert "of them not wholly scored" in text
@@ -223,6 +229,12 @@ async def test_what_is_no_file_of_rows_is_one_line_and_exit_2(
     assert audited.error.startswith("gateway audit: ")
     assert why in audited.error
     assert audited.error.count("\n") == 1
+
+
+async def test_a_file_that_is_not_there_is_missed_before_an_engine_is_called(audited: Audited) -> None:
+    """Whose absence takes longer to notice, or which would be kept busy for nothing."""
+    assert (await audited.audit(audited.folder / "none", engine=["http://127.0.0.1:9"]))[0] == 2
+    assert audited.error == f"gateway audit: {audited.folder}/none cannot be read: No such file or directory\n"
 
 
 async def test_without_an_engine_there_is_no_audit(audited: Audited) -> None:

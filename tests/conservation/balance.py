@@ -14,8 +14,12 @@ Key = tuple[bytes, int, int, bytes]
 """One sampled token: a hash of all ids before it, its position, its id, and its logprob as float32."""
 Outcome = Literal["answered", "hung_up", "failed"]
 
-UNREAD_IDS = 24
-"""What can be on its way between an engine and a gateway when a client leaves: a few events."""
+EVENT_IDS = 4
+"""How many ids an engine says at once: `stream_interval_tokens` of the gateway under trial."""
+_EVENTS_ON_THEIR_WAY = 6
+"""How many events can be on their way when a client leaves: one at the proxy, which has counted it; one in each socket
+and in each reader's hands on both sides of it; and one that the engine says until it notices."""
+UNREAD_IDS = _EVENTS_ON_THEIR_WAY * EVENT_IDS
 
 
 def keys_of(prompt: Sequence[int], ids: Sequence[int], logprobs: Sequence[float]) -> list[Key]:
@@ -96,7 +100,7 @@ class Balance:
 
     def __str__(self) -> str:
         out = " ".join(f"{why}={tokens}" for why, tokens in sorted(self.excluded.items()))
-        lost = f"unread={self.unread} most_unread={self.most_unread} unbelieved={self.unbelieved}"
+        lost = f"unread={self.unread} most_unread={self.most_unread}/{UNREAD_IDS} unbelieved={self.unbelieved}"
         return f"seen={self.seen} trained={self.trained} {out} overshoot={self.overshoot} {lost}"
 
     @property

@@ -7,7 +7,7 @@ from struct import pack, unpack
 
 import pytest
 
-from tests.conservation.balance import Balance, Told, balance_of
+from tests.conservation.balance import UNREAD_IDS, Balance, Told, balance_of
 from tests.conservation.trial import Account, Plan, accounted
 
 
@@ -35,6 +35,7 @@ def test_what_left_the_engine_is_trained_or_left_out_for_a_reason_and_nothing_tw
     assert account.verdict.mismatch is None
     assert balance.trained > balance.seen / 2
     assert balance.overshoot > 0
+    assert balance.most_unread <= UNREAD_IDS
     assert without_partials.excluded["aborted"] > 0
     assert account.did["hung_up"] > 3
 

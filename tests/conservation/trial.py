@@ -26,13 +26,12 @@ from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.settings import Settings
 from gateway.verify.verdict import Verdict, verify
 from tests.conservation.agents import Agent, Crowd
-from tests.conservation.balance import Balance, Outcome, Seen, Told, balance_of, keys_of, seen_of
+from tests.conservation.balance import EVENT_IDS, Balance, Outcome, Seen, Told, balance_of, keys_of, seen_of
 from tests.conservation.engine import create_late_sim
 from tests.edge.house import House, Json, serving
 from tests.recorder import Recorder
 
 _RANKS = 2
-_EVENT_TOKENS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ async def opened(plan: Plan) -> AsyncIterator[tuple[House, Recorder]]:
             model=MODEL_NAME,
             engine=(f"{recorder.url}#dp={_RANKS}",),
             client_seed="keep",
-            stream_interval_tokens=_EVENT_TOKENS,
+            stream_interval_tokens=EVENT_IDS,
             disconnect_grace_s=plan.token_delay_s * 10,
         )
         gateway = await stack.enter_async_context(serving(create_app(settings)))
@@ -102,9 +101,7 @@ async def accounted(plan: Plan) -> Account:
                     group.create_task(_session(crowd, room, plan, number))
             house.faults.clear()
             await house.idle()
-            # The gateway itself asks engines what their logprobs are of.
-            asked = [exchange for exchange in recorder.exchanges if not exchange.request_id.startswith("probe-")]
-            seen = seen_of(asked)
+            seen = seen_of(recorder.exchanges)
             without, faults = await told_by(house)
             told, more = await told_by(house, "&include=aborted", in_lines=True)
             verdict, took_s = await _verdict(house), time.process_time() - started_s

@@ -102,7 +102,13 @@ def test_a_certificate_says_what_was_selected():
     assert made["renderer"] == {"name": "unknown", "version": "unknown", "template": None}
 
 
-def test_claims_and_certificate_are_hashed_as_sorted_json():
+def in_parts(said: JsonObject, *lists: str) -> str:
+    """The hash of an object in which these lists stand as hashes of their items' hashes."""
+    hashed = {name: sha("".join(map(hash_of, said[name]))) for name in lists}  # type: ignore[call-overload]  # lists
+    return sha(json.dumps({**said, **hashed}, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+
+
+def test_claims_and_certificate_are_hashed_as_sorted_json_and_their_long_lists_item_by_item():
     """In UTF-8, whatever stands in them."""
     claims = {"b": [1, 1.0, None, True], "a": {"ü": "\u2028\ud800"}}
     text = b'{"a":{"\xc3\xbc":"\xe2\x80\xa8\xed\xa0\x80"},"b":[1,1.0,null,true]}'
@@ -111,7 +117,9 @@ def test_claims_and_certificate_are_hashed_as_sorted_json():
     assert made["claims"] == sha(text)
     assert list(made)[-1] == "row"
     rest = {name: value for name, value in made.items() if name != "row"}
-    assert made["row"] == sha(json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    assert made["row"] == in_parts(rest, "turns")
+    long: JsonObject = {"model": "m", "messages": ["a", {"b": "ü"}], "tools": [], "policy_versions": [1], "turns": [2]}
+    assert told_of(rows(talk())[0], long)["claims"] == in_parts(long, "messages", "tools", "policy_versions", "turns")
 
 
 def test_side_arrays_are_hashed_with_their_places_and_shapes():
@@ -170,4 +178,4 @@ def test_the_chain_runs_over_the_rows_and_the_footer():
     links = sha(sha("0" * 64 + "a" * 64) + "b" * 64)
     excluded = [{"turn_id": "t"}]
     said = {"version": 1, "rows": 2, "excluded": excluded}
-    assert chain.footer(excluded) == {**said, "chain": sha(links + hash_of(said))}
+    assert chain.footer(excluded) == {**said, "chain": sha(links + in_parts(said, "excluded"))}

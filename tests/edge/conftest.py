@@ -1,91 +1,19 @@
-"""Gateways with simulated engines, each on a socket of its own."""
+"""Gateways with simulated engines, and one with a small context."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from functools import cache
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp.test_utils import TestClient
 
-from gateway.app import create_app
-from gateway.edge.store import Store
-from gateway.render import registry
-from gateway.render.protocol import Renderer
-from gateway.render.registry import Renderers
-from gateway.settings import Settings
-from gateway.sim import create_sim
-from tests.edge.house import MODEL_NAME, House, Json, OpenHouse, Words, serving
-from tests.edge.keeping import KeepingStore
+from tests.edge.house import House, OpenHouse
+from tests.houses import house, loaded_once, open_house, renderers, words
 
-_load_tokenizer: Callable[..., Any] = cache(registry.load_tokenizer)
-_resolve: Callable[..., Any] = cache(registry.resolve)
-
-
-@pytest.fixture(autouse=True)
-def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading the tokenizer takes a second, and making its renderer a quarter of one: once a session is enough."""
-    monkeypatch.setattr(registry, "load_tokenizer", _load_tokenizer)
-    monkeypatch.setattr(registry, "resolve", _resolve)
+__all__ = ["house", "loaded_once", "open_house", "renderers", "small", "words"]
 
 
 @pytest.fixture(autouse=True)
 def short_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that answers nobody is idle soon after its start, so that tests need not wait for its probe."""
     monkeypatch.setattr("gateway.edge.probe.PATIENCE_S", 1.0)
-
-
-@pytest.fixture(scope="session")
-def renderers(tokenizer_folder: str) -> Renderers:
-    """The renderers that every gateway of these tests has."""
-    tokenizer = _load_tokenizer(tokenizer_folder, MODEL_NAME)
-    made: Renderers = _resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0]
-    return made
-
-
-@pytest.fixture(scope="session")
-def words(renderers: Renderers) -> Words:
-    """Texts as ids."""
-    return Words(renderers.tokenizer)
-
-
-@pytest.fixture
-async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
-    """Open a gateway: `sim` are the settings of its engine, the rest its own; with `engine`, there is no sim.
-
-    Both sockets are `narrow` if asked for.
-    """
-    async with AsyncExitStack() as stack:
-
-        async def open_one(
-            *,
-            sim: Json | None = None,
-            ranks: int = 1,
-            store: Store | None = None,
-            renderer: Renderer | None = None,
-            narrow: bool = False,
-            **settings: Any,
-        ) -> House:
-            engine = None
-            if "engine" not in settings:
-                engine = create_sim(**(sim or {}))
-                server = await stack.enter_async_context(serving(engine, narrow=narrow))
-                settings["engine"] = (str(server.make_url("")) + (f"#dp={ranks}" if ranks > 1 else ""),)
-            settings = {"model": tokenizer_folder, "model_name": MODEL_NAME} | settings
-            app = create_app(Settings(**settings), renderer, store=store)
-            gateway = await stack.enter_async_context(serving(app, narrow=narrow))
-            http = await stack.enter_async_context(TestClient(gateway))
-            if isinstance(store, KeepingStore):
-                stack.callback(store.release)  # the application ends only when its last turn is kept
-            return House(http, engine)
-
-        yield open_one
-
-
-@pytest.fixture
-async def house(open_house: OpenHouse) -> House:
-    """A gateway with the newest engine."""
-    return await open_house()
 
 
 @pytest.fixture

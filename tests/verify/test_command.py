@@ -69,6 +69,7 @@ def test_a_missing_footer_is_a_warning_or_with_strict_a_failure(exports, run):
     plain, strict = run(lines(exports["once"].rows)), run(lines(exports["once"].rows), "--strict")
 
     assert 0 == plain.exit_code
+    assert plain.stderr.startswith("gateway verify: ")
     assert "footer: expected a footer, which tells missing rows" in plain.stderr
     assert (1, "") == (strict.exit_code, strict.stderr)
     assert "footer: expected a footer" in strict.stdout
@@ -83,11 +84,9 @@ def test_a_missing_extra_is_exit_2_with_the_remedy(run, monkeypatch):
     assert "pip install 'rollout-gateway[parquet]'" in answer.stderr
 
 
-def test_a_file_that_is_not_there_is_exit_1(run, tmp_path):
-    """With its name."""
+def test_a_file_that_is_not_there_is_exit_2(tmp_path):
+    """With its name: nothing was looked at, so nothing is wrong with it."""
     answer = CliRunner().invoke(cli, ["verify", str(tmp_path / "none")])
 
-    assert 1 == answer.exit_code
-    assert (
-        f"{tmp_path}/none: file: expected a file that can be read, found No such file or directory\n" == answer.stdout
-    )
+    assert (2, "") == (answer.exit_code, answer.stdout)
+    assert f"gateway verify: {tmp_path}/none cannot be read: No such file or directory\n" == answer.stderr

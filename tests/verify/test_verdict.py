@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import ConfigError
 from gateway.verify.verdict import Verdict, verify
 from tests.verify.writer import Turns, certified, footer_of, form, in_base64, lines, packed, rows_of
 
@@ -107,9 +108,12 @@ ROWS = rows_of(conversation(), "bcd")
         (b'{"a": NaN}\n', "line", "NaN"),
         (b"\x80\n", "line", "utf-8"),
         (b"[" * 100_000, "line", "no JSON"),
-        (b'{"data": [] 3}', "page", "missing"),
-        (b'{"data": [], "data": []}', "page", "data"),
-        (b'{"data": [], "next": null} x', "page", "follows"),
+        (b'{"data": [] 3}', "page", "column 13"),
+        (b'{"data": [], "data": []}', "page", "'data' twice"),
+        (b'{"data": [{"a": NaN}]}', "page", "NaN"),
+        (b'{"data": [], "next": null} x', "page", "Extra data"),
+        (b'{"data": 3}', "page.data", "a list"),
+        (b'{"next": null}', "page.data", "nothing there"),
         (b'{"data": [', "page", "no JSON"),
         (b'{"data": [], "excluded": 3}', "excluded", "a list"),
         (b"{}\n", "certificate", "an object"),
@@ -127,7 +131,9 @@ def test_a_file_of_another_form_is_refused_in_one_line(tmp_path, content, place,
     assert "\n" not in str(verdict)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
-    """With the reason that the system gives."""
-    assert "No such file" in str(verify(tmp_path / "none"))
-    assert "expected a file that can be read" in str(verify(tmp_path))
+def test_of_a_file_that_cannot_be_read_there_is_no_verdict(tmp_path):
+    """The reason is the one that the system gives."""
+    with pytest.raises(ConfigError, match="none cannot be read: No such file or directory"):
+        verify(tmp_path / "none")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        verify(tmp_path)

@@ -22,6 +22,7 @@ SELECTION: Json = {
     "stale_versions": [],
     "shared": "once",
 }
+RENDERER: Json = {"name": "a", "version": "1", "template": None}
 _FORMATS = {"token_ids": "I", "loss_mask": "B", "logprobs": "f", "loss_weights": "f"}
 _DTYPES = {"token_ids": "<u4", "loss_mask": "|u1", "logprobs": "<f4", "loss_weights": "<f4"}
 
@@ -40,6 +41,12 @@ def json_sha(value: object) -> str:
     """SHA-256 of JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha(text.encode("utf-8", "surrogatepass"))
+
+
+def object_sha(value: Json, *lists: str) -> str:
+    """SHA-256 of the JSON of an object in which these lists stand as hashes of the hashes of their items."""
+    hashed = {name: sha("".join(map(json_sha, value[name])).encode()) for name in lists}
+    return json_sha(value | hashed)
 
 
 def packed(name: str, values: Sequence[float]) -> bytes:
@@ -91,6 +98,7 @@ class Turns:
             "reason": None if base else "first_turn",
             "prompt_tokens": len(prompt),
             "completion_tokens": sampled,
+            "overshoot_tokens": 0,
             "finish_reason": end,
             "ended_by": ended_by,
             "engine": "http://engine-0:8000",
@@ -176,7 +184,7 @@ def rows_of(
         new = next(name for name in path if owners[name] == index)
         parent = turns.turns[new]["parent_id"]
         row["parent_row_id"] = leaves[owners[parent]] if parent in owners else None
-        row["certificate"] = {"version": 1, "selection": chosen, "renderer": None}
+        row["certificate"] = {"version": 1, "selection": chosen, "renderer": RENDERER}
         rows.append(row)
     trained = {
         (t["turn_id"], i)
@@ -218,10 +226,11 @@ def certified(row: Json) -> Json:
     whole: Json = {name: sha(data) for name, data in arrays.items()}
     whole["side_arrays"] = {name: part_sha(held) for name, held in row["side_arrays"].items()}
     apart = {"certificate", *_FORMATS, "side_arrays", "teacher_logprobs"}
-    claims = json_sha({name: value for name, value in row.items() if name not in apart})
+    said = {name: value for name, value in row.items() if name not in apart}
+    claims = object_sha(said, "messages", "policy_versions", "tools", "turns")
     certificate = {name: old[name] for name in ("version", "selection", "renderer")}
     certificate |= {"arrays": whole, "turns": turns, "claims": claims}
-    return row | {"certificate": certificate | {"row": json_sha(certificate)}}
+    return row | {"certificate": certificate | {"row": object_sha(certificate, "turns")}}
 
 
 def part_sha(held: Json | None, start: int | None = None, end: int | None = None) -> str | None:
@@ -255,7 +264,7 @@ def footer_of(rows: Sequence[Json], excluded: Sequence[Json] = ()) -> Json:
     """The footer of a file."""
     footer: Json = {"version": 1, "rows": len(rows), "excluded": list(excluded)}
     chain = "0" * 64
-    for link in [*(row["certificate"]["row"] for row in rows), json_sha(footer)]:
+    for link in [*(row["certificate"]["row"] for row in rows), object_sha(footer, "excluded")]:
         chain = sha((chain + link).encode())
     return footer | {"chain": chain}
 

@@ -43,13 +43,21 @@ def test_a_page_of_large_items_comes_in_pieces():
     assert read(encode_page(items, None))["data"] == items
 
 
-def test_lines_come_in_pieces_of_whole_lines():
+def test_lines_come_in_pieces_of_some_size():
     """A small one waits for others, a large one for nobody."""
     small, large = {"item": "1\n2"}, {"item": "3" * 70_000}
     pieces = list(encode_lines([small, small, large, small]))
 
     assert len(pieces) == 2
-    assert all(piece.endswith(b"\n") for piece in pieces)
     assert [orjson.loads(line) for line in b"".join(pieces).splitlines()] == [small, small, large, small]
     assert list(encode_lines([])) == []
-    assert len(list(encode_lines([large]))) == 1
+
+
+def test_a_large_row_comes_in_pieces_and_its_bytes_are_as_if_it_were_written_at_once():
+    """Lists of its own and of objects in it; what is short, or empty."""
+    row = {"turns": [{"id": str(at)} for at in range(20_000)], "a": {"ids": list(range(257)), "b": {}, "c": []}, "d": 1}
+    pieces = list(encode_lines([row, {}]))
+
+    assert len(pieces) > 3
+    assert all(len(piece) < 70_000 for piece in pieces)
+    assert b"".join(pieces) == orjson.dumps(row) + b"\n{}\n"

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from gateway.errors import ConfigError
-from gateway.wire.row_file import check_form, count_items, has_columns, read_items, write_items
+from gateway.wire.row_file import check_form, count_items, has_columns, need_readable, read_items, write_items
 
 GOLDEN = next(iter(sorted((Path(__file__).parent / "golden" / "rows").glob("*.ndjson"))))
 ITEMS = [orjson.loads(line) for line in GOLDEN.read_bytes().splitlines()]
@@ -25,6 +25,13 @@ def test_what_is_written_is_read_again(tmp_path: Path, name: str) -> None:
     assert (len(rows), footer) == (len(ITEMS) - 1, ITEMS[-1])
     assert [row["certificate"] for row in rows] == [row["certificate"] for row in ITEMS[:-1]]
     assert count_items(path) == (None if has_columns(path) else len(ITEMS))
+
+
+def test_a_file_that_is_not_there_is_missed(tmp_path: Path) -> None:
+    """By its name; one that is there is no matter of words."""
+    need_readable(GOLDEN)
+    with pytest.raises(ConfigError, match="none cannot be read: No such file or directory"):
+        need_readable(tmp_path / "none")
 
 
 def test_a_name_of_no_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
