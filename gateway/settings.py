@@ -167,6 +167,15 @@ class Settings(BaseSettings):
             raise ValueError(f"host {self.host} is beyond loopback: set --admin-key or --agent-key, or --insecure")
         return self
 
+    @model_validator(mode="after")
+    def _locked_without_masks(self) -> Self:
+        if self.sampling == "locked" and "sampling_mask" in self.side_arrays:
+            raise ValueError(
+                "--sampling locked truncates nothing: a sampling_mask would hold the whole vocabulary, and engines "
+                "that return one refuse that; leave it out of --side-arrays"
+            )
+        return self
+
 
 _REASONS = {
     "missing": "is required; see --help",

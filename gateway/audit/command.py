@@ -49,4 +49,4 @@ def audit(
         from rich.console import Console
 
         report.show(Console())
-    sys.exit(max_gap is not None and report.exceeds(max_gap))
+    sys.exit(report.fails(max_gap))

@@ -52,8 +52,9 @@ def gap_of(row_id: str, ids: Iterable[tuple[int, float, float]]) -> Gap:
     for position, sampled, scored in ids:
         apart = scored - sampled
         tokens += 1
-        sum_nats += abs(apart)
-        sum_kl_nats += math.expm1(min(apart, _MOST_NATS)) - apart
-        if abs(apart) > max_nats:
-            max_nats, max_at = abs(apart), (row_id, position)
+        nats = abs(apart) if math.isfinite(apart) else math.inf  # what is no number is no gap that is right
+        sum_nats += nats
+        sum_kl_nats += math.expm1(min(apart, _MOST_NATS)) - apart if nats < math.inf else math.inf
+        if nats > max_nats:
+            max_nats, max_at = nats, (row_id, position)
     return Gap(tokens, sum_nats, max_nats, max_at, sum_kl_nats)

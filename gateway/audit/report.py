@@ -1,5 +1,6 @@
 """What an audit has to say: of each row, and of all."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,6 +10,9 @@ from rich.console import Console
 from gateway.audit.gap import Gap
 from gateway.audit.scoring import Finding
 from gateway.core.types import JsonObject
+
+_LARGEST = sys.float_info.max
+"""Of gaps: what is above it is none."""
 
 
 @dataclass(slots=True)
@@ -29,9 +33,9 @@ class Report:
         shown = {"row_id": found.row.id, "tokens": len(found.row.ids), "engine": found.engine}
         self.rows.append(shown | _gap_object(found.gap) | {"apart": dict(found.row.apart), "trouble": found.trouble})
 
-    def exceeds(self, most_nats: float) -> bool:
-        """Whether a gap is larger, or may be, since a row could not be scored."""
-        return self.gap.max_nats > most_nats or self.troubled > 0
+    def fails(self, most_nats: float | None) -> bool:
+        """Whether a row could not be scored, or a gap is larger than it may be, or no number."""
+        return self.troubled > 0 or (most_nats is not None and not self.gap.max_nats <= min(most_nats, _LARGEST))
 
     def as_object(self) -> JsonObject:
         """The rows in the order of the file, and all of them together."""
@@ -51,13 +55,14 @@ class Report:
         rows = f"{len(self.rows)} rows" + (f", {self.troubled} of them not wholly scored" if self.troubled else "")
         yield f"all, {rows}: {_said(_gap_object(self.gap))}"
         for why, count in sorted(self.apart.items()):
-            yield f"not compared: {count} ids of turns that were {_WHY.get(why, f'sampled so: {why}')}"
+            yield f"not compared: {count} ids {_WHY.get(why, f'of turns that were sampled so: {why}')}"
 
 
 _WHY = {
-    "temperature": "sampled at another temperature than 1",
-    "unknown": "sampled nobody knows how",
-    "greedy": "sampled greedily",
+    "temperature": "of turns that were sampled at another temperature than 1",
+    "unknown": "of turns that were sampled nobody knows how",
+    "greedy": "of turns that were sampled greedily",
+    "no_turn": "with mask 1 outside of every turn",
 }
 
 

@@ -40,12 +40,16 @@ def row_of(item: JsonObject) -> Row:
             raise ValueError(f"{len(ids)} token_ids, {len(mask)} of loss_mask and {len(logprobs)} logprobs")
         trained: list[int] = []
         apart: Counter[str] = Counter()
+        outside = sum(map(bool, mask))
         for turn in cast(list[dict[str, Any]], item["turns"]):
             kept = [at for at in range(turn["start"], turn["end"]) if mask[at]]
+            outside -= len(kept)
             if (why := _why_apart(turn)) is None:
                 trained += kept
             elif kept:
                 apart[why] += len(kept)
+        if outside > 0:
+            apart["no_turn"] = outside
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ConfigError(f"row {row_id} cannot be read: {type(error).__name__}: {error}") from None
     return Row(row_id, ids, logprobs, tuple(trained), apart)

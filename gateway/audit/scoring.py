@@ -1,6 +1,7 @@
 """The rows of a file, scored: batches of them at once, in the order of the file."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from gateway.edge.score import Scored, Scorer
 from gateway.edge.tasks import together
 from gateway.errors import EngineUnavailable, GatewayError
 
+_LONGEST_ID = 128
 _PAUSES_S = (0.25, 1.0, 4.0)
 _BATCH_ROWS, _BATCH_TOKENS = 64, 1 << 18
 """What is read ahead: enough for an engine to be busy, and no whole file."""
@@ -42,7 +44,7 @@ class Finding:
     engine: str | None = None
     teacher_logprobs: list[float] | None = None
     trouble: str | None = None
-    """Why it, or a position in it, could not be scored."""
+    """Why it, or a position in it, could not be scored, and by whom."""
 
 
 class Auditor:
@@ -99,22 +101,31 @@ class Auditor:
         return batch
 
     async def _score(self, found: Finding) -> None:
-        row, logprobs = found.row, list[list[float | None]]()
-        try:
-            for pool, scorer in zip(self._pools, self._scorers, strict=True):
-                scored = await _persistently(partial(scorer.score, row.ids, pool.model, f"audit-{row.id}"))
-                logprobs.append(scored.scores.logprobs)
-                found.engine = found.engine or f"{scored.engine}#{scored.rank}"
-        except EngineUnavailable:
-            raise
-        except GatewayError as error:
-            found.trouble = error.message
-        if logprobs:
-            found.gap = _gap(row, logprobs[0])
-        if any(each[-1] is None for each in logprobs):
-            found.trouble = f"the engine names no logprob of position {len(row.ids) - 1}, with which its context ends"
-        if len(logprobs) > 1 and logprobs[1][-1] is not None:
-            found.teacher_logprobs = [score for score in logprobs[1] if score is not None]
+        row, troubles = found.row, list[str]()
+        for who, pool, scorer in zip(("engine", "teacher"), self._pools, self._scorers, strict=False):
+            try:
+                scored = await _persistently(partial(scorer.score, row.ids, pool.model, _request_id(row)))
+            except EngineUnavailable:
+                raise
+            except GatewayError as error:
+                troubles.append(f"{who}: {error.message}")
+                continue
+            logprobs = scored.scores.logprobs
+            told = [score for score in logprobs if score is not None]
+            if len(told) < len(logprobs):
+                last = len(row.ids) - 1
+                troubles.append(f"{who}: it names no logprob of position {last}, with which its context ends")
+            if who == "engine":
+                found.engine, found.gap = f"{scored.engine}#{scored.rank}", _gap(row, logprobs)
+            elif len(told) == len(logprobs):
+                found.teacher_logprobs = told
+        found.trouble = "; ".join(troubles) or None
+
+
+def _request_id(row: Row) -> str:
+    """What the engine calls the call: a header, which cannot hold whatever a file may."""
+    plain = row.id.isascii() and row.id.isprintable() and len(row.id) <= _LONGEST_ID
+    return f"audit-{row.id if plain else secrets.token_hex(12)}"
 
 
 async def _persistently(call: Callable[[], Awaitable[Scored]]) -> Scored:

@@ -68,7 +68,7 @@ class Row:
     """Log-probability of each sampled id in nats, 0.0 where nothing was sampled; shape ``(L,)``."""
     turns: tuple[RowTurn, ...]
     side_arrays: Mapping[str, SideArray | None]
-    """By name; ``None`` where a turn has none of that name, though another has."""
+    """By name; ``None`` where a turn has none of that name, though it was asked for or another has."""
     messages: Sequence[Message]
     """What was said up to the end of the row, without the leading system messages."""
     selection: Selection
@@ -95,13 +95,19 @@ class Row:
 class Rollout:
     """The rows of the sessions that make one rollout, as of one moment: session by session, parents first.
 
-    `fresh` are the policy versions that `max_staleness` leaves; ``None`` where age does not matter.
+    `fresh` are the policy versions that `max_staleness` leaves; ``None`` where age does not matter. `side_arrays` are
+    those that were asked for: each row tells of them, also where no turn has any.
     """
 
     def __init__(
-        self, sessions: Sequence[SessionAt], selection: Selection | None = None, fresh: frozenset[str] | None = None
+        self,
+        sessions: Sequence[SessionAt],
+        selection: Selection | None = None,
+        fresh: frozenset[str] | None = None,
+        side_arrays: Sequence[str] = (),
     ) -> None:
         self.selection = selection or Selection()
+        self._side_arrays = side_arrays
         self._segments = [Segments(session, self.selection, fresh) for session in sessions]
         self._starts = [0, *accumulate(len(segments.leaves) for segments in self._segments)]
         self._trainable_tokens = sum(segments.trainable_tokens() for segments in self._segments)
@@ -139,7 +145,7 @@ class Rollout:
             loss_weights=_weights(segments, turns, mask) if self.selection.shared == "split" else None,
             logprobs=_logprobs(turns, len(ids)),
             turns=turns,
-            side_arrays=_side_arrays(turns),
+            side_arrays=_side_arrays(turns, self._side_arrays),
             messages=history if leaf.status == "complete" else history[:-1],  # an aborted turn has answered nothing
             selection=self.selection,
             stale_versions=tuple(version for version in versions if segments.is_stale(version)),
@@ -183,7 +189,7 @@ def _logprobs(turns: Sequence[RowTurn], length: int) -> "array[float]":
     return logprobs
 
 
-def _side_arrays(turns: Sequence[RowTurn]) -> dict[str, SideArray | None]:
-    names = sorted({name for part in turns for name in part.turn.completion.side_arrays})
+def _side_arrays(turns: Sequence[RowTurn], asked: Sequence[str]) -> dict[str, SideArray | None]:
+    names = sorted({*asked} | {name for part in turns for name in part.turn.completion.side_arrays})
     places = [(part.start, part.end, part.turn.completion.side_arrays) for part in turns]
     return {name: stitched(name, [(start, end, held.get(name)) for start, end, held in places]) for name in names}

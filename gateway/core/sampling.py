@@ -15,6 +15,9 @@ LogprobsMode = Literal["processed", "raw", "unknown"]
 _COLDEST = 0.01
 """Where vLLM raises a temperature to that is above 0 and below."""
 _MOST_BIAS = 100.0
+_NO_SEED = -1
+_SEEDS = 1 << 64
+"""Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 _DEFAULTS = Sampling(
     min_tokens=0,
     temperature=1.0,
@@ -45,10 +48,18 @@ def clamped(sampling: Sampling) -> Sampling:
         sampling,
         temperature=_COLDEST if warmth is not None and 0 < warmth < _COLDEST else warmth,
         top_k=0 if sampling.top_k == -1 else sampling.top_k,
-        seed=None if sampling.seed == -1 else sampling.seed,
+        seed=None if sampling.seed == _NO_SEED else sampling.seed,
         logit_bias=bias or None,
     )
     return replace(sampling, top_p=1.0, top_k=0, min_p=0.0) if sampling.temperature == 0 else sampling
+
+
+def nth_seed(first: int | None, index: int) -> int | None:
+    """The seed of one of several answers, which count up from that of the first; ``None`` where it has none."""
+    if first is None or first == _NO_SEED:
+        return None
+    passes = first < _NO_SEED <= first + index
+    return (first + index + passes + _SEEDS // 2) % _SEEDS - _SEEDS // 2
 
 
 def overridden(asked: Sampling, governed: Sampling) -> dict[str, Any]:
@@ -79,16 +90,16 @@ class SamplingRecord:
 
     @property
     def logprobs_exact(self) -> bool:
-        """Whether the logprobs are what the parameters in effect make of the model's logits.
+        """Whether the logprobs are known to be what the parameters in effect make of the model's logits.
 
         What logits processors do with `extra_args` is in processed logprobs, and nobody can say what it was; raw ones
         are taken before.
         """
-        if self.distribution == "greedy" or (self.distribution == "unknown" and self.logprobs_mode != "raw"):
-            return False
+        if self.logprobs_mode == "processed":
+            return self.distribution not in ("greedy", "unknown")
         used = self.effective
         plain = used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
-        return plain or self.logprobs_mode == "processed"
+        return plain and self.logprobs_mode == "raw"
 
 
 def record(
@@ -130,7 +141,7 @@ def _distribution(used: Sampling, *, constrained: bool) -> Distribution:
 def is_penalised(used: Sampling) -> bool:
     """Whether single tokens are made more or less likely than the model has them."""
     neutral = (used.presence_penalty, used.frequency_penalty, used.repetition_penalty) == (0, 0, 1)
-    return not neutral or bool(used.logit_bias) or bool(used.min_tokens)
+    return not neutral or any((used.logit_bias or {}).values()) or bool(used.min_tokens)
 
 
 def is_truncated(used: Sampling) -> bool:

@@ -49,6 +49,9 @@ class Terms:
         governed = replace(heard, **said(self.sampling) | said(heard) | said(self.forced))
         if governed.max_tokens is not None and self.forced.min_tokens is not None:
             governed = replace(governed, max_tokens=max(governed.max_tokens, self.forced.min_tokens))
+        most = governed.max_tokens
+        if most is not None and governed.min_tokens is not None and governed.min_tokens > most:
+            governed = replace(governed, min_tokens=most)
         if self.sampling_rule == "locked":
             governed = replace(governed, **said(_LOCKED))
         return replace(request, sampling=governed, overridden=overridden(asked, governed))

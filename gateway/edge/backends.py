@@ -30,7 +30,7 @@ class Rank:
 class Backends:
     """The engines and their ranks, and how many turns each rank has in flight.
 
-    `admitted` is told of each engine that answers, at first or again.
+    `admitted` is told of each engine that answers, at first or again, also where that was found out by a turn.
     """
 
     def __init__(
@@ -38,6 +38,8 @@ class Backends:
     ) -> None:
         self._engines = engines
         self._admitted = admitted
+        for engine in engines:
+            engine.when_reconnected = partial(admitted, engine)
         ranks = [Rank(engine, number) for engine in engines for number in range(engine.ranks)]
         self._ranks = {rank.name: rank for rank in ranks}
         self._load = dict.fromkeys(self._ranks, 0)
@@ -83,13 +85,15 @@ class Backends:
         return self.known()
 
     @asynccontextmanager
-    async def lease(self, pinned: str | None, session_id: str) -> AsyncIterator[Rank]:
-        """Hold a rank for one turn, as `pick` chooses among those that answer.
+    async def lease(self, pinned: str | None, session_id: str, *, tokens: int = 0) -> AsyncIterator[Rank]:
+        """Hold a rank for one turn, as `pick` chooses among those that answer, and hold `tokens` if any do.
 
         Raises:
             EngineUnavailable: no engine answers.
         """
-        name = pick(list(await self.answering()), self._load, pinned, session_id)
+        windows = await self.answering()
+        wide = [name for name, window in windows.items() if window >= tokens]
+        name = pick(wide or list(windows), self._load, pinned, session_id)
         assert name is not None
         self._load[name] += 1
         try:

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gateway.core.types import TurnRequest
+from gateway.core.types import Sampling, TurnRequest
 from gateway.edge.engine import Engine
 from gateway.edge.probe import probed
 from gateway.errors import ConfigError, EngineUnavailable, GatewayError
@@ -31,6 +31,8 @@ OLDEST, NEWEST = (0, 20), (0, 32)
 _RANK_SINCE = (0, 22)
 _NO_RANK = 1_000_000
 """A rank that no engine has."""
+_TOP_K = 20
+"""Engines that return sampling masks refuse a call without one."""
 _ASK_S, _SAMPLE_S = 10.0, 120.0
 """How long a question and a one-token call may take: the first call with logprobs compiles."""
 _SCALE_OUT = "restart `vllm serve` with --enable-scale-out (0.30 and later have it off)"
@@ -250,12 +252,13 @@ class _Questions:
         self.add("ranks", grade, finding, "" if grade == "ok" else f"write --engine '{self.engine.url}#dp={count}'")
 
     async def _generated(self, rank: int = 0) -> AsyncGenerator[bytes]:
-        """What one call for one token says, as a turn would make it.
+        """What one call for one token says, as a turn would make it, with a `top_k` where masks need one.
 
         Raises:
             GatewayError: see `Engine.generate`; or it took too long.
         """
-        body = encode_request(self.prompt, TurnRequest(()), max_tokens=1, stop_ids=())
+        request = TurnRequest((), sampling=Sampling(top_k=_TOP_K))
+        body = encode_request(self.prompt, request, max_tokens=1, stop_ids=())
         try:
             async with asyncio.timeout(_SAMPLE_S):
                 async with aclosing(self.engine.generate(body, request_id="check", rank=rank)) as payloads:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +47,8 @@ class Engine:
         """Why it last did not answer."""
         self.left_out: set[str] = set()
         """Side arrays that it was asked for and did not send, so that each is told of once."""
+        self.when_reconnected: Callable[[], None] = lambda: None
+        """Told when a pooled connection had been closed: it may be another engine now."""
         self.reuses = 0
         """How many calls went over a connection that had been used before."""
 
@@ -157,7 +159,8 @@ class Engine:
         """One request; what aiohttp raises, here or while the answer is read, leaves as `EngineUnavailable`.
 
         After such a failure the server must say that it is there before it gets another turn. A pooled connection
-        that the server closed meanwhile costs no call: the request goes out once more, on a fresh connection.
+        that the server closed meanwhile costs no call: the request goes out once more, on a fresh connection. What
+        was known of the logprobs is not any more, since a server that was started anew closes them, too.
         """
         reused: list[object] = []
         limits = aiohttp.ClientTimeout(total=total_s, sock_connect=self._connect_timeout_s)
@@ -168,6 +171,9 @@ class Engine:
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if not reused:
                     raise
+                if self._logprobs.answered:
+                    self._logprobs = NOT_ASKED
+                    self.when_reconnected()
                 response = await self._http(pooled=False).request(method, self.url + path, **options)
             self.reuses += len(reused)
             with closing(response):

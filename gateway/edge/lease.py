@@ -27,27 +27,38 @@ class Lease:
             return self.limit.bound
         return "tool_calls" if answer.message.tool_calls else "stop"
 
-    async def proven(self, probes: Probes) -> "Lease":
-        """The same, when the logprobs will be those of the distribution that is sampled from.
+    async def proven(self, probes: Probes | None) -> "Lease":
+        """The same, by what is known of the engine now.
+
+        With `probes` the logprobs must be those of the distribution that is sampled from.
 
         Raises:
-            LogprobsNotExact: they will not.
+            LogprobsNotExact: they are not.
             EngineUnavailable: that is not found out yet.
         """
-        engine, sampling = self.rank.engine, self.sampling
-        if sampling.logprobs_exact:
-            return self
-        if sampling.distribution == "greedy":
+        engine, now = self.rank.engine, self._now()
+        if probes is None or now.sampling.logprobs_exact:
+            return now
+        if now.sampling.distribution == "greedy":
             raise LogprobsNotExact(
                 "greedy sampling has no distribution that logprobs could be of: ask for a temperature above 0"
             )
         await probes.settle(engine)
         mode, reason, _ = engine.logprobs
-        proven = replace(self, sampling=replace(sampling, logprobs_mode=mode))
+        proven = self._now()
         if proven.sampling.logprobs_exact:
             return proven
-        why = f"it is not known what the engine's are ({reason})" if reason else "the engine's are those of the model"
+        why, remedy = "the engine's are those of the model", f"start vLLM with {PROCESSED_FLAG}, or ask for {_PLAIN}"
+        if mode == "unknown":
+            why, remedy = (
+                f"it is not known what the engine's are ({reason})",
+                f"start another vLLM, with {PROCESSED_FLAG}",
+            )
+        elif mode == "processed":
+            why, remedy = "nobody knows what logits processors do with extra_args", "leave them out"
         raise LogprobsNotExact(
-            f"the logprobs would not be those of the distribution that is sampled from, since {why}: start vLLM with "
-            f"{PROCESSED_FLAG}, or ask for {_PLAIN}"
+            f"the logprobs would not be those of the distribution that is sampled from, since {why}: {remedy}"
         )
+
+    def _now(self) -> "Lease":
+        return replace(self, sampling=replace(self.sampling, logprobs_mode=self.rank.engine.logprobs.mode))

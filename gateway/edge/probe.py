@@ -74,6 +74,8 @@ class Probes:
         """An engine answers, at first or again: it is due, and what is being asked was of another one."""
         former = self._inquiries.get(engine)
         if former is not None and former.task is not None:
+            if former.task is asyncio.current_task():
+                return  # it noticed, and asks the one that there is now
             former.task.cancel()
         self._inquiries[engine] = _Inquiry()
 

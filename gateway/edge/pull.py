@@ -7,21 +7,20 @@ session later moves to the end, and is read there as a whole.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import cast, get_args
 
 from aiohttp import web
 
-from gateway.core.versions import Versions
 from gateway.edge.rollouts import Members, Status
 from gateway.edge.rows_answer import JSON, RowsAnswers
 from gateway.edge.sessions import Sessions
 from gateway.edge.standing import PAGE_ROLLOUTS, Reading, Standing
 from gateway.errors import BadRequest
 from gateway.wire.cursor import Cursor, decode_cursor
-from gateway.wire.rows_query import decode_query, digest_of
+from gateway.wire.rows_query import RowsQuery, decode_query, digest_of
 
 _AT_ONCE = 1000
 """Rollouts looked at before others get a turn on the event loop: some milliseconds."""
@@ -43,9 +42,9 @@ class _Asked:
 class Pull:
     """The route of rows of many sessions."""
 
-    def __init__(self, sessions: Sessions, versions: Versions, answers: RowsAnswers) -> None:
+    def __init__(self, sessions: Sessions, reading: Callable[[RowsQuery], Reading], answers: RowsAnswers) -> None:
         self._rollouts = sessions.rollouts
-        self._versions = versions
+        self._reading = reading
         self._answers = answers
 
     def routes(self) -> list[web.RouteDef]:
@@ -59,7 +58,7 @@ class Pull:
         status, group_id = request.query.get("status", "finished"), request.query.get("group_id")
         if status not in get_args(Status):
             raise BadRequest(f"status must be {' or '.join(get_args(Status))}", param="status")
-        asked = _Asked(cast(Status, status), group_id, Reading(query, self._versions))
+        asked = _Asked(cast(Status, status), group_id, self._reading(query))
         if media != JSON:
             return await self._answers.all_in_one(request, asked.reading.whole(await self._all(asked)), media)
         digest = digest_of([query.digest, status, group_id])

@@ -22,7 +22,8 @@ from gateway.wire.score import (
 )
 
 _LARGE_BYTES = 1 << 20
-"""From here on, reading a body or an answer would hold up everybody else for tens of milliseconds."""
+"""From here on, a body or an answer is read in a thread of its own. Others get their turn between two steps of ours;
+orjson takes its own in one: 0.4 s for an answer of 131,072 ids, during which nothing else goes on in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,15 @@ class Scorer:
         """The logprob of each id of a row after those before it, at temperature 1 and without truncation.
 
         Raises:
-            ContextLengthExceeded: the row is longer than the engine's context.
+            ContextLengthExceeded: the row is longer than every engine's context.
             GatewayError: the engine refused or failed, or gave some id no logprob.
         """
-        async with self._room(len(ids)), self._backends.lease(None, request_id) as rank:
+        tokens = len(ids)
+        _check_room(tokens, await self.window_tokens())
+        async with self._room(tokens), self._backends.lease(None, request_id, tokens=tokens) as rank:
             window = rank.engine.max_model_len
             assert window is not None  # or it would not be leased
-            if len(ids) > window:
-                raise ContextLengthExceeded(f"the row has {len(ids)} tokens, and the model's context holds {window}")
+            _check_room(tokens, window)  # that with more may be gone
             full = len(ids) == window
             call = encode_call(ids, model, fills_context=full)
             answer = await rank.engine.ask(call, request_id=request_id, rank=rank.number)
@@ -87,6 +89,11 @@ class Scorer:
         finally:
             self._free += tokens
             self._freed.set()
+
+
+def _check_room(tokens: int, window: int) -> None:
+    if tokens > window:
+        raise ContextLengthExceeded(f"the row has {tokens} tokens, and the model's context holds {window}")
 
 
 class Scoring:

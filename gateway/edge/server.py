@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -16,6 +17,7 @@ from gateway.edge.request_id import request_id_of
 from gateway.edge.rows_answer import RowsAnswers
 from gateway.edge.score import Scorer, Scoring
 from gateway.edge.sessions import Sessions
+from gateway.edge.standing import Reading
 from gateway.edge.trajectories import Trajectories
 from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
@@ -73,6 +75,7 @@ class Server:
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
+        reading = partial(Reading, versions=self.deps.versions, side_arrays=self.deps.side_arrays)
         return [
             web.get("/health", self.health),
             web.get("/ready", self.ready),
@@ -81,8 +84,8 @@ class Server:
             web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
             web.get("/v1/models", self.models),
             web.get("/sessions/{sid:.+?}/v1/models", self.models),
-            *Trajectories(self.sessions, self.deps.versions, self.answers).routes(),
-            *Pull(self.sessions, self.deps.versions, self.answers).routes(),
+            *Trajectories(self.sessions, reading, self.answers).routes(),
+            *Pull(self.sessions, reading, self.answers).routes(),
             *Scoring(self.scorer).routes(),
             *Lifecycle(self.sessions, self.calls.tasks, self.calls.retries, self.deps.store).routes(),
         ]

@@ -41,6 +41,8 @@ class Reading:
 
     query: RowsQuery
     versions: Versions
+    side_arrays: Sequence[str]
+    """What was asked of the engines beside ids and logprobs."""
 
     def now(self, place: int, sessions: Sequence[Session], own: Session | None = None) -> Standing:
         """A rollout as it is now."""
@@ -101,7 +103,7 @@ class _Rows:
         sessions = zip(standing.sessions, standing.moments, strict=True)
         told = [SessionAt(session.ledger, moment, session.of_rows) for session, (_, moment) in sessions]
         fresh = reading.versions.fresh(selection.max_staleness, standing.versions)
-        self._rollout = Rollout(told, selection, fresh)
+        self._rollout = Rollout(told, selection, fresh, reading.side_arrays)
         self._sessions = [*enumerate(standing.sessions)]
         self._places = range(len(self._rollout))
         if standing.own is not None:

@@ -1,12 +1,11 @@
 """What trainers read of one session over HTTP: its turns and its rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from aiohttp import web
 
 from gateway.core.fate import fates, moment_of
-from gateway.core.versions import Versions
 from gateway.edge.rows_answer import JSON, RowsAnswers
 from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
@@ -14,7 +13,7 @@ from gateway.edge.standing import Reading, Standing
 from gateway.errors import BadRequest
 from gateway.wire.cursor import Cursor, Place, decode_cursor
 from gateway.wire.pages import PAGE_ROWS, PAGE_TURNS, encode_page
-from gateway.wire.rows_query import decode_query, digest_of
+from gateway.wire.rows_query import RowsQuery, decode_query, digest_of
 from gateway.wire.turns import ids_of, told_turn
 
 _GONE = "a session of this rollout was deleted since the first page: begin anew, without cursor"
@@ -23,9 +22,9 @@ _GONE = "a session of this rollout was deleted since the first page: begin anew,
 class Trajectories:
     """The routes of one session. All that one reading tells is of the moment at which it began."""
 
-    def __init__(self, sessions: Sessions, versions: Versions, answers: RowsAnswers) -> None:
+    def __init__(self, sessions: Sessions, reading: Callable[[RowsQuery], Reading], answers: RowsAnswers) -> None:
         self._sessions = sessions
-        self._versions = versions
+        self._reading = reading
         self._answers = answers
 
     def routes(self) -> list[web.RouteDef]:
@@ -41,7 +40,7 @@ class Trajectories:
         media, query = await self._answers.form_of(request, query)
         session = self._sessions.get(request.match_info["sid"])
         digest = digest_of([query.digest, session.number])
-        reading = Reading(query, self._versions)
+        reading = self._reading(query)
         standing = self._standing(session, reading, digest)
         if media != JSON:
             return await self._answers.all_in_one(request, reading.whole([standing]), media)

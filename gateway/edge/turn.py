@@ -19,7 +19,7 @@ import structlog
 
 from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
-from gateway.core.sampling import record
+from gateway.core.sampling import nth_seed, record
 from gateway.core.turn import Prompt, Turn
 from gateway.core.types import Answer, Completion, EndedBy, FinishReason, JsonObject, Message, Origin, TurnRequest
 from gateway.core.versions import Versions
@@ -41,14 +41,12 @@ from gateway.render.translator import Translator
 from gateway.wire.collector import Collector
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS, encode_request
 from gateway.wire.pieces import TextOf, pieces
-from gateway.wire.side_arrays import SideArraysAsked, asked_of
+from gateway.wire.side_arrays import SideArraysAsked, asked_of, check_top_k
 from gateway.wire.turns import turn_facts
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
-_SEEDS = 1 << 64
-"""Seeds are signed numbers of 64 bits: after the greatest comes the least."""
 _LARGE_BYTES = 1 << 20
 
 
@@ -147,6 +145,7 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
 
 
 async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
+    check_top_k(request.sampling.top_k, deps.side_arrays)
     translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
     window = session.terms.budget.window(max((await deps.backends.answering()).values()))
     pending = session.ledger.prepare(request)
@@ -169,10 +168,8 @@ def _choices(call: TurnCall, plan: Plan) -> list[Choice]:
     sampling = call.request.sampling
     choices = []
     for index, turn_id in enumerate(call.turn_ids):
-        first = None if sampling.seed == -1 else sampling.seed  # as vLLM has it
-        seed = None if first is None else (first + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
         request_id = f"{call.request_id}-{index}" if index else call.request_id
-        request = replace(call.request, sampling=replace(sampling, seed=seed))
+        request = replace(call.request, sampling=replace(sampling, seed=nth_seed(sampling.seed, index)))
         reading = Reading(plan.translator, plan.prompt.ids, request, lambda: f"call_{secrets.token_hex(12)}")
         choices.append(
             Choice(index, turn_id, request_id, request, reading, Collector(request.top_logprobs, plan.side_arrays))
@@ -184,12 +181,13 @@ async def _sample(choice: Choice, call: TurnCall, plan: Plan, session: Session, 
     """Sample one choice to its end, on a lease of its own, and say meanwhile what is to be streamed."""
     try:
         async with deps.backends.lease(session.pin, session.id) as rank:
-            lease = _lease(choice.request, session, plan, rank)
-            choice.lease = await lease.proven(deps.exact_by) if deps.exact_by else lease
-            body = _body(choice.request, plan, choice.lease, deps)
+            choice.lease = await _lease(choice.request, session, plan, rank).proven(deps.exact_by)
+            body, heard = _body(choice.request, plan, choice.lease, deps), False
             events = rank.engine.generate(body, request_id=choice.request_id, rank=rank.number)
             async with aclosing(events) as payloads:
                 async for payload in payloads:
+                    if not heard:  # now the engine is known to be the one that was asked, or to have been lost
+                        choice.lease, heard = await choice.lease.proven(deps.exact_by), True
                     ids = choice.collector.feed(payload)
                     if call.feed is not None and ids:
                         call.feed.begin()

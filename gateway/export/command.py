@@ -24,12 +24,13 @@ def export(
     max_staleness: Annotated[str | None, typer.Option(help="Policy versions that may lie between")] = None,
     shared: Annotated[str | None, typer.Option(help="once, split or duplicate")] = None,
     arrays: Annotated[str | None, typer.Option(help="How .ndjson has them: json or base64")] = None,
+    routed_experts: Annotated[str | None, typer.Option(help="base64 or base85, for trainers that read them so")] = None,
 ) -> None:
     """Write rows of a running gateway to a file that is there whole or not at all; docs/rows.md says what is in it."""
     from gateway.export.download import BrokenOff, Source, export_rows  # seconds, which --help should not take
 
     selection = {"leaves": leaves, "include": include, "dropped": dropped, "distribution": distribution}
-    selection |= {"max_staleness": max_staleness, "shared": shared, "arrays": arrays}
+    selection |= {"max_staleness": max_staleness, "shared": shared, "arrays": arrays, "routed_experts": routed_experts}
     try:
         if session is not None and (group is not None or status is not None):
             raise ConfigError("--session names all that there is to say: leave out --group and --status")

@@ -38,15 +38,17 @@ def _derived(sampling: Json, mode: str, *, constrained: bool) -> tuple[str, bool
         "exact": True,
     }
     distribution = next(name for name, applies in applying.items() if applies)
-    if distribution == "unknown" and mode != "raw":
-        return distribution, False
-    plain = temperature == 1 and not penalised and not truncated
-    return distribution, plain or (mode == "processed" and not greedy)
+    if mode == "processed":
+        return distribution, distribution not in ("greedy", "unknown")
+    return distribution, mode == "raw" and temperature == 1 and not penalised and not truncated
 
 
 def _penalised(sampling: Json) -> bool:
     penalties = any(_number(sampling, name, neutral) != neutral for name, neutral in _NEUTRAL.items())
-    return penalties or bool(sampling.get("logit_bias")) or _number(sampling, "min_tokens", 0) > 0
+    bias = sampling.get("logit_bias") or {}
+    if not isinstance(bias, dict):
+        raise TypeError("logit_bias")
+    return penalties or any(bias.values()) or _number(sampling, "min_tokens", 0) > 0
 
 
 def _truncated(sampling: Json) -> bool:

@@ -65,7 +65,8 @@ class Fields:
         """A string, of `shortest` to `longest` characters."""
         value = self._typed(name, str, "a string")
         if value is not None and not shortest <= len(value) <= (longest or len(value)):
-            raise self.error(name, f"must have between {shortest} and {longest} characters")
+            many = f"at least {shortest}" if longest is None else f"between {shortest} and {longest}"
+            raise self.error(name, f"must have {many} characters")
         return value
 
     def integer(self, name: str, low: int, high: int = 2**63 - 1) -> int | None:

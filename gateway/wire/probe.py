@@ -24,7 +24,8 @@ _SMALLEST_GAP = 1e-3
 _TOLERANCE = 0.1
 """How far from what is expected a ratio may be: kernels do not compute the same to the last bit each time."""
 _ROUNDING = 1e-3
-
+_LEAST_TOP = -math.log(1 << 20)
+"""The likeliest of N tokens is not less likely than 1/N, and no model has as many."""
 
 _TOLD_SINCE = (0, 22)
 """The release of vLLM since which alternatives have ids of their own."""
@@ -51,7 +52,9 @@ def untold_by(version: tuple[int, int] | None) -> LogprobsFinding | None:
 
 def encode_probe(ids: Sequence[int], temperature: float) -> bytes:
     """The body of one call of a probe."""
-    request = TurnRequest((), sampling=Sampling(temperature=temperature), top_logprobs=ALTERNATIVES)
+    # Engines that return sampling masks insist on a top_k; among those that it leaves, gaps are what they were.
+    sampling = Sampling(temperature=temperature, top_k=ALTERNATIVES + 1)
+    request = TurnRequest((), sampling=sampling, top_logprobs=ALTERNATIVES)
     return encode_request(ids, request, max_tokens=1, stop_ids=())
 
 
@@ -60,6 +63,8 @@ def mode_of(cold: Completion, warm: Completion) -> LogprobsFinding:
     first, second = _named(cold), _named(warm)
     if any(sum(map(math.exp, named.values())) > 1 + _ROUNDING for named in (first, second)):
         return LogprobsFinding("unknown", "what it calls logprobs are none: together they are more than certain")
+    if any(max(named.values()) < _LEAST_TOP for named in (first, second) if named):
+        return LogprobsFinding("unknown", "what it calls logprobs are none: the likeliest is too unlikely")
     both = sorted(first.keys() & second.keys(), key=first.__getitem__)
     if len(both) < 2:
         return LogprobsFinding("unknown", "it did not name the same tokens twice")

@@ -26,13 +26,14 @@ _NAMES = {"token_ids", "model"}
 _ONE_TOKEN: JsonObject = {"max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0, "detokenize": False}
 _UNSHAPED: JsonObject = {
     "top_p": 1.0,
-    "top_k": 0,
+    "top_k": 1 << 20,
     "min_p": 0.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Said in full, since an engine takes what is left open from the model's own generation config."""
+"""Said in full, since an engine takes what is left open from the model's own generation config. A `top_k` above every
+vocabulary truncates nothing, and engines that return sampling masks do not take none."""
 
 
 @dataclass(frozen=True, slots=True)

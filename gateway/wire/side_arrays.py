@@ -8,14 +8,17 @@ choice with ``null``) is missing for the turn, and no error.
 
 import binascii
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.core.side_arrays import SideArray
 from gateway.core.turn import Prompt
 from gateway.core.types import token_ids
-from gateway.errors import EngineProtocolError
+from gateway.errors import BadRequest, EngineProtocolError
 from gateway.wire.arrays import read_npy
+
+_MOST_IN_MASK = 4096
+"""Ids: an event of a few masks as large as a vocabulary would hold up everybody else for half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,16 @@ class SideArraysAsked:
     def routed_experts_prompt_start(self) -> int:
         """The first position whose experts are wanted, by vLLM's name for it."""
         return self.known_tokens if "routed_experts" in self.names else 0
+
+
+def check_top_k(top_k: int | None, names: Collection[str]) -> None:
+    """Hold a request to what reading its masks may cost, where they are asked for.
+
+    Raises:
+        BadRequest: `top_k`, which bounds a mask, is too large.
+    """
+    if "sampling_mask" in names and top_k is not None and top_k > _MOST_IN_MASK:
+        raise BadRequest(f"top_k must be at most {_MOST_IN_MASK} where sampling masks are kept", param="top_k")
 
 
 def asked_of(prompt: Prompt, names: Sequence[str]) -> SideArraysAsked:
@@ -101,7 +114,7 @@ class SideArrays:
             raise EngineProtocolError(f"the engine sent routed_experts that cannot be read: {error}") from None
         read = self._asked.prompt_tokens + length - 1
         due = read - self._asked.known_tokens
-        if len(shape) != 3 or shape[0] not in (due, read):
+        if len(shape) != 3 or shape[0] not in (due, read) or 0 in shape[1:]:
             raise EngineProtocolError(
                 f"the engine sent routed_experts of shape {shape}, not of {due} positions, layers and experts"
             )

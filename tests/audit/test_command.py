@@ -172,7 +172,7 @@ async def test_a_row_that_cannot_be_scored_is_reported_and_is_no_small_gap(audit
         strict, _ = await audited.audit(file, **flags, max_gap=9.0)
         _, text = await audited.audit(file, **flags, as_json=False)
 
-    assert (status, strict, report["all"]["max_gap_nats"]) == (0, 1, 0.0)
+    assert (status, strict, report["all"]["max_gap_nats"]) == (1, 1, 0.0)
     assert 0 < report["all"]["troubled"] < 4
     assert "the model's context holds" in text
     assert "of them not wholly scored" in text
@@ -187,7 +187,10 @@ async def test_an_engine_that_cannot_tell_the_last_of_a_full_context_says_so(aud
         url, out = str(server.make_url("")), audited.folder / "out.ndjson"
         _, report = await audited.audit(file, engine=[url], teacher=[url], out=out)
 
-    assert report["rows"][0]["trouble"].startswith(f"the engine names no logprob of position {length - 1}")
+    assert report["rows"][0]["trouble"] == "; ".join(
+        f"{who}: it names no logprob of position {length - 1}, with which its context ends"
+        for who in ("engine", "teacher")
+    )
     assert orjson.loads(out.read_bytes().splitlines()[0])["teacher_logprobs"] is None
 
 
@@ -244,3 +247,35 @@ async def test_without_an_engine_there_is_no_audit(audited: Audited) -> None:
         assert (await audited.audit(file, **flags))[0] == 2
         assert audited.error.startswith("gateway audit: ")
     assert not out.exists()
+
+
+async def test_a_recorded_logprob_that_is_no_number_is_no_small_gap(audited: Audited) -> None:
+    """Bytes can hold one; its place is told, and ids with mask 1 in no turn are counted."""
+    file = await audited.exported("rows.ndjson", arrays="base64")
+    lines = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    at = lines[0]["turns"][0]["start"]
+    values = np.frombuffer(b64decode(lines[0]["logprobs"]["base64"]), "<f4").copy()
+    values[at] = np.nan
+    lines[0]["logprobs"]["base64"] = b64encode(values.tobytes()).decode()
+    mask = np.frombuffer(b64decode(lines[0]["loss_mask"]["base64"]), "|u1").copy()
+    mask[0] = 1
+    lines[0]["loss_mask"]["base64"] = b64encode(mask.tobytes()).decode()
+    lines[0]["row_id"] = "a\r\nb: c"  # which no header can hold
+    file.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+
+    status, text = await audited.audit(file, max_gap=9.0, as_json=False)
+
+    assert status == 1
+    assert f"max |gap| inf (position {at})" in text
+    assert "not compared: 1 ids with mask 1 outside of every turn" in text
+
+
+async def test_a_row_that_is_too_long_for_the_policy_is_still_the_teachers(audited: Audited) -> None:
+    """The trouble says whose it is."""
+    file, out = await audited.exported("rows.ndjson", session="a"), audited.folder / "out.ndjson"
+    async with serving(create_sim(max_model_len=4)) as server:
+        short = [str(server.make_url(""))]
+        status, report = await audited.audit(file, engine=short, teacher=[audited.engine], out=out)
+
+    assert (status, report["rows"][0]["trouble"].partition(":")[0]) == (1, "engine")
+    assert orjson.loads(out.read_bytes().splitlines()[0])["teacher_logprobs"]

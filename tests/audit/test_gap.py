@@ -47,3 +47,10 @@ def test_the_estimate_is_the_divergence_of_what_sampled_from_what_scored():
 def test_what_no_float_can_hold_is_very_large():
     """A logprob that is next to minus infinity."""
     assert gap_of("r", [(0, -9000.0, 0.0)]).sum_kl_nats > 1e300
+
+
+def test_what_is_no_number_is_a_gap_beyond_all_others_and_has_its_place():
+    """Whichever of the two it is."""
+    for sampled in (math.nan, math.inf, -math.inf):
+        gap = gap_of("r", [(3, -1.0, -2.0), (4, sampled, -1.0)])
+        assert (gap.max_nats, gap.max_at, gap.sum_kl_nats) == (math.inf, ("r", 4), math.inf)

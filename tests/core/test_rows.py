@@ -117,6 +117,12 @@ def test_a_rollout_counts_over_all_its_sessions():
     assert [rollout.excluded(position) for position in range(3)] == [[], [], []]
 
 
+def test_a_side_array_that_was_asked_for_is_none_where_no_turn_has_it():
+    """Rows of all turns are alike."""
+    row, _ = Rollout([session_now(forked().ledger)], side_arrays=("sampling_mask",))
+    assert row.side_arrays == {"sampling_mask": None}
+
+
 def test_ids_of_stale_versions_are_masked_and_the_row_stays():
     """A turn is masked altogether only where all of it is stale; `unknown` always is."""
     talk = Talk()

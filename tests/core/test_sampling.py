@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.sampling import clamped, overridden, record, said
+from gateway.core.sampling import clamped, nth_seed, overridden, record, said
 from gateway.core.types import Sampling
 
 DEFAULTS = {
@@ -65,9 +65,10 @@ def test_what_is_clamped_twice_is_clamped_once():
 @pytest.mark.parametrize(
     ("asked", "constrained", "distribution", "exact"),
     [
-        ({}, False, "exact", {"processed", "raw", "unknown"}),
-        ({"temperature": 1, "seed": 5, "stop": ("a",)}, False, "exact", {"processed", "raw", "unknown"}),
+        ({}, False, "exact", {"processed", "raw"}),
+        ({"temperature": 1, "seed": 5, "stop": ("a",)}, False, "exact", {"processed", "raw"}),
         ({"temperature": 0.7}, False, "exact", {"processed"}),
+        ({"logit_bias": {"5": 0.0}}, False, "exact", {"processed", "raw"}),
         ({"top_p": 0.9}, False, "truncated", {"processed"}),
         ({"top_k": 1}, False, "truncated", {"processed"}),
         ({"min_p": 0.1}, False, "truncated", {"processed"}),
@@ -76,7 +77,7 @@ def test_what_is_clamped_twice_is_clamped_once():
         ({"repetition_penalty": 1.1}, False, "penalised", {"processed"}),
         ({"logit_bias": {"5": 1}}, False, "penalised", {"processed"}),
         ({"min_tokens": 1, "top_p": 0.5}, False, "penalised", {"processed"}),
-        ({}, True, "constrained", {"processed", "raw", "unknown"}),
+        ({}, True, "constrained", {"processed", "raw"}),
         ({"top_p": 0.5}, True, "constrained", {"processed"}),
         ({"extra_args": {"a": 1}}, True, "unknown", {"raw"}),
         ({"extra_args": {"a": 1}, "temperature": 0.5}, False, "unknown", set()),
@@ -118,3 +119,19 @@ def test_a_record_keeps_what_it_is_told():
     assert (made.stop_token_ids, made.overridden, made.logprobs_mode) == ((2, 3), {"seed": 1}, "raw")
     bare = record(Sampling(), max_tokens=9)
     assert (bare.stop_token_ids, bare.overridden, bare.logprobs_mode) == ((), {}, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("first", "seeds"),
+    [
+        (None, [None, None, None]),
+        (-1, [None, None, None]),
+        (5, [5, 6, 7]),
+        (-2, [-2, 0, 1]),
+        (-3, [-3, -2, 0]),
+        (2**63 - 2, [2**63 - 2, 2**63 - 1, -(2**63)]),
+    ],
+)
+def test_the_answers_of_a_call_have_seeds_that_count_up_and_never_mean_none(first, seeds):
+    """-1 is passed over; after the greatest comes the least."""
+    assert [nth_seed(first, index) for index in range(3)] == seeds

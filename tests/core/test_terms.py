@@ -33,7 +33,7 @@ def governed(terms: Terms, asked: Sampling) -> TurnRequest:
         (Sampling(), Sampling(max_tokens=50), Sampling(min_tokens=9), Sampling(max_tokens=50, min_tokens=9)),
         (Sampling(max_tokens=5), Sampling(), Sampling(min_tokens=9), Sampling(max_tokens=9, min_tokens=9)),
         (Sampling(), Sampling(), Sampling(min_tokens=9), Sampling(min_tokens=9)),
-        (Sampling(min_tokens=9), Sampling(max_tokens=5), Sampling(), Sampling(max_tokens=5, min_tokens=9)),
+        (Sampling(min_tokens=9), Sampling(max_tokens=5), Sampling(), Sampling(max_tokens=5, min_tokens=5)),
         (Sampling(seed=1), Sampling(top_p=0.5), Sampling(top_k=2), Sampling(seed=1, top_p=0.5, top_k=2)),
     ],
 )
@@ -84,6 +84,12 @@ def test_what_is_forced_is_told_where_the_agent_asked_otherwise():
     terms = Terms(sampling=Sampling(top_k=3), forced=Sampling(temperature=0.5, min_tokens=9))
     request = governed(terms, Sampling(temperature=0.7, max_tokens=5))
     assert request.overridden == {"temperature": 0.7, "max_tokens": 5}
+
+
+def test_a_least_length_that_a_forced_limit_cuts_is_told():
+    """It is what the engine gets, too."""
+    request = governed(Terms(forced=Sampling(max_tokens=5)), Sampling(min_tokens=8, max_tokens=9))
+    assert (request.sampling.min_tokens, request.overridden) == (5, {"min_tokens": 8, "max_tokens": 9})
 
 
 def test_terms_are_silent_on_what_the_gateway_has():

@@ -35,17 +35,20 @@ class RawServer:
         self.answer = answer
         self.meeting: asyncio.Barrier | None = None
         self.closed = 0
+        self.stale = 0
+        """How many of its connections, the first ones, are closed at their next request: as by a restart."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         self.connections += 1
+        number = self.connections
         try:
             for served in range(10**9):
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
                 await reader.readexactly(int(length or 0))
                 self.requests.append(head.split()[1])
-                if served == self.serves:
+                if served == self.serves or number <= self.stale:
                     break
                 if self.meeting is not None:
                     await self.meeting.wait()

@@ -64,6 +64,15 @@ async def test_a_good_engine_is_found_good() -> None:
     assert len(probes(sim)) == 2
 
 
+async def test_a_good_engine_that_returns_sampling_masks_is_found_good() -> None:
+    """It refuses calls without a `top_k`."""
+    found = await findings(
+        create_sim(model=MODEL_NAME, logprobs_mode="processed_logprobs", sampling_mask=True), ranks=1
+    )
+
+    assert set(statuses(found).values()) == {"ok"}
+
+
 async def test_raw_logprobs_are_a_warning_with_the_flag_that_helps() -> None:
     """As vLLM has them by default; what cannot be found out is the same, with its reason."""
     found = (await findings(engine(logprobs_mode="raw_logprobs")))["logprobs-mode"]

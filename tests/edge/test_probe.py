@@ -65,6 +65,7 @@ class Bench:
         ({"logprobs_mode": "raw_logprobs"}, "raw", ""),
         (PROCESSED, "processed", ""),
         ({"ranks": 2, **PROCESSED}, "processed", ""),
+        ({"sampling_mask": True, **PROCESSED}, "processed", ""),
         ({"version": "0.20.2"}, "unknown", "0.22"),
         ({"scale_out": False}, "unknown", "--enable-scale-out"),
     ],

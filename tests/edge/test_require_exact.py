@@ -2,8 +2,11 @@
 
 import pytest
 
+from gateway.core.sampling import LogprobsMode
 from gateway.sim import FAULTS, create_sim
+from gateway.wire.probe import LogprobsFinding
 from tests.edge.house import HELLO, Json, OpenHouse, serving
+from tests.edge.raw import RawServer, listening
 
 
 @pytest.mark.parametrize(
@@ -13,7 +16,7 @@ from tests.edge.house import HELLO, Json, OpenHouse, serving
         ({}, {"temperature": 0.7}, False),
         ({}, {"top_p": 0.9}, False),
         ({}, {"presence_penalty": 1}, False),
-        ({"version": "0.20.2"}, {}, True),
+        ({"version": "0.20.2"}, {}, False),
         ({"version": "0.20.2"}, {"temperature": 0.7}, False),
         ({"logprobs_mode": "processed_logprobs"}, {"temperature": 0.7, "top_p": 0.9}, True),
         ({"logprobs_mode": "processed_logprobs"}, {"temperature": 0}, False),
@@ -81,4 +84,38 @@ async def test_an_error_of_an_engine_that_is_asked_is_no_verdict_on_the_turn(ope
 
         assert (refused.status, refused.error["code"]) == (503, "engine_unavailable")
         assert "Retry-After" in refused.headers
+        await house.http.close()
+
+
+async def test_what_is_no_logprob_is_not_exact_though_nothing_shapes_the_logits(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine was asked and contradicted itself; another one is needed, and no parameter helps."""
+    contradicted = LogprobsFinding("unknown", "they are none")
+    monkeypatch.setattr("gateway.edge.probe.mode_of", lambda *_: contradicted)
+    house = await open_house(logprobs="require-exact")
+
+    refused = await house.ask("s")
+
+    assert (refused.status, refused.error["code"], house.journal) == (400, "logprobs_not_exact", [])
+    assert "they are none" in refused.error["message"]
+    assert "or ask for" not in refused.error["message"]
+
+
+@pytest.mark.parametrize(("logprobs", "taken"), [("warn", True), ("require-exact", False)])
+async def test_an_engine_that_was_started_anew_between_two_turns_is_not_the_one_that_was_asked(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch, logprobs: str, taken: bool
+) -> None:
+    """Its connections are dead, so the next turn is marked, or waits until it is known what the new one returns."""
+    monkeypatch.setattr("gateway.edge.probe.mode_of", lambda *_: LogprobsFinding(modes.pop(0)))
+    monkeypatch.setattr("gateway.edge.probe.ALTERNATIVES", None)  # which the raw server has not
+    modes: list[LogprobsMode] = ["processed", "raw", "raw"]
+    async with listening(RawServer()) as raw:
+        house = await open_house(engine=(raw.url,), logprobs=logprobs)
+        assert (await house.ask("s", temperature=0.5)).status == 200
+        raw.stale = raw.connections
+        answer = await house.ask("s", temperature=0.5)
+
+        turns = [turn["logprobs_exact"] for turn in await house.turns("s")]
+        assert (answer.status, turns) == ((200, [True, False]) if taken else (400, [True]))
         await house.http.close()

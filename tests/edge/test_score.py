@@ -1,13 +1,13 @@
 """``POST /score``: what the engine makes of a whole row now is what it said when it sampled it."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import orjson
 import pytest
 
-from gateway.sim import logprob
-from tests.edge.house import House, OpenHouse, Words, is_final, until, user
+from gateway.sim import create_sim, logprob
+from tests.edge.house import House, OpenHouse, Words, generated, is_final, serving, until, user
 from tests.edge.routes import KEYS, bearer
 
 
@@ -118,3 +118,42 @@ async def test_a_long_row_is_read_off_the_event_loop_and_scores_alike(open_house
     answer = await house.send("POST", "/score", token_ids=ids)
 
     assert answer.body["logprobs"][1:] == [logprob(at, ids[at]) for at in range(1, 20_000)]
+
+
+async def test_a_row_goes_to_an_engine_that_has_room_for_it(open_house: OpenHouse) -> None:
+    """However many others are less loaded; what none has room for does not wait for its turn."""
+    async with AsyncExitStack() as stack:
+        sims = [create_sim(max_model_len=length) for length in (40, 80, 40)]
+        urls = [str((await stack.enter_async_context(serving(sim))).make_url("")) for sim in sims]
+        house = await open_house(engine=tuple(urls), score_tokens_in_flight=60)
+
+        scored = [await house.send("POST", "/score", token_ids=list(range(60))) for _ in range(2)]
+        assert [answer.status for answer in scored] == [200, 200]
+        assert [len(generated(sim)) for sim in sims] == [0, 2, 0]
+        await house.http.close()
+
+
+async def test_a_row_that_no_engine_has_room_for_does_not_wait(open_house: OpenHouse) -> None:
+    """Others are being scored."""
+    house = await open_house(score_tokens_in_flight=10, sim={"max_model_len": 40, "first_token_delay_s": 3600})
+    call = asyncio.ensure_future(house.send("POST", "/score", token_ids=list(range(20))))
+    await until(lambda: house.journal)
+
+    async with asyncio.timeout(2):
+        refused = await house.send("POST", "/score", token_ids=list(range(41)))
+
+    assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
+    call.cancel()
+    with suppress(asyncio.CancelledError):
+        await call
+    await house.idle()
+
+
+async def test_an_engine_that_returns_masks_scores_a_row_that_fills_its_context(open_house: OpenHouse) -> None:
+    """It insists on a `top_k`, and one that truncates nothing is one, too."""
+    house = await open_house(sim={"max_model_len": 40, "sampling_mask": True})
+    ids = list(range(100, 140))
+
+    answer = await house.send("POST", "/score", token_ids=ids)
+
+    assert (answer.status, answer.body["logprobs"][-1]) == (200, logprob(39, 139))

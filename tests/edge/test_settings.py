@@ -143,3 +143,10 @@ def test_an_empty_list_takes_the_place_of_the_usual_one(monkeypatch: pytest.Monk
 
     assert (settings.noise_prefix, settings.noise_key, settings.tag_header) == ((), (), ())
     assert load_settings(model="m").noise_prefix
+
+
+def test_a_locked_gateway_keeps_no_sampling_masks() -> None:
+    """They would be the whole vocabulary, and engines refuse that."""
+    with pytest.raises(ConfigError, match="sampling_mask"):
+        load_settings(model="m", sampling="locked", side_arrays=("sampling_mask",))
+    assert load_settings(model="m", sampling="locked", side_arrays=("routed_experts",)).sampling == "locked"

@@ -70,6 +70,16 @@ async def test_an_engine_that_was_not_started_for_it_is_no_error(open_house: Ope
 
     assert await house.metric("gateway_side_arrays_missing_total") == 2
     assert [line["array"] for line in logged if "side array" in line["event"]] == ["routed_experts"]
+    assert [row["side_arrays"] for row in await house.rows("s")] == [{"routed_experts": None}] * 2
+
+
+async def test_a_mask_of_half_a_vocabulary_is_not_sampled(open_house: OpenHouse) -> None:
+    """To read it would hold everybody else up."""
+    house = await open_house(sim=FLAGS, side_arrays=BOTH)
+
+    refused = await house.ask("s", top_k=4097)
+
+    assert (refused.status, refused.error["param"], house.journal) == (400, "top_k", [])
 
 
 async def test_large_experts_are_decoded_elsewhere_and_kept_all_the_same(open_house: OpenHouse) -> None:

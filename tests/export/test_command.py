@@ -190,3 +190,14 @@ def test_ill_flags_are_exit_2(args: list[str], says: str) -> None:
 
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert says in done.stderr
+
+
+async def test_experts_come_in_the_form_that_is_asked_for(open_house: OpenHouse, tmp_path: Path) -> None:
+    """As the gateway itself says them."""
+    house = await open_house(sim={"routed_experts": (2, 4)}, side_arrays=("routed_experts",))
+    await house.ask("s")
+
+    assert await run(house, tmp_path / "rows.ndjson", session="s", routed_experts="base85") == 0
+
+    row = orjson.loads((tmp_path / "rows.ndjson").read_bytes().splitlines()[0])
+    assert row["side_arrays"]["routed_experts"].keys() == {"data", "shape", "dtype", "start"}

@@ -108,6 +108,8 @@ def test_rows_with_side_arrays_are_accepted(tmp_path):
         (change(0, "turns", 0, "sampling", "min_tokens", to=2), 1, "turns[0].distribution"),
         (change(0, "turns", 0, "sampling", "presence_penalty", to=0.1), 1, "turns[0].distribution"),
         (change(0, "turns", 0, "sampling", "logit_bias", to={"1": 1.0}), 1, "turns[0].distribution"),
+        (change(0, "turns", 0, "sampling", "logit_bias", to=[1.0]), 1, "turns[0].sampling"),
+        (change(0, "turns", 0, "logprobs_mode", to="unknown"), 1, "turns[0].logprobs_exact"),
         (change(0, "turns", 0, "sampling", "extra_args", to={"a": 1}), 1, "turns[0].distribution"),
         (change(0, "turns", 0, "flags", to=["constrained"]), 1, "turns[0].distribution"),
         (change(0, "certificate", "selection", "shared", to="thrice"), 1, "certificate.selection.shared"),

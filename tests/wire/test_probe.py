@@ -64,6 +64,9 @@ def test_a_small_model_is_told_as_well():
     [
         (FIRST, {5: -0.5, 6: -0.6, 7: -0.7}, "none"),
         ({5: -0.1, 6: -0.2}, FIRST, "none"),
+        ({5: -15.0, 6: -16.0, 7: -17.0}, {5: -7.5, 6: -8.0, 7: -8.5}, "too unlikely"),
+        (FIRST, {5: -15.0, 6: -16.0, 7: -17.0}, "too unlikely"),
+        (FIRST, {5: -9999.0, 6: -9999.0, 7: -9999.0}, "same tokens"),
         (FIRST, {5: -1.0, 8: -2.0}, "same tokens"),
         (FIRST, {5: -1.0, 6: -9999.0, 7: -9999.0}, "same tokens"),
         ({5: -2.0, 6: -2.0005, 7: -2.0009}, {5: -2.0, 6: -2.0005, 7: -2.0009}, "as likely"),
@@ -93,3 +96,4 @@ def test_a_probe_is_the_smallest_call_that_tells():
     body = orjson.loads(encode_probe([1, 2], 2.0))
     asked = body["sampling_params"]
     assert (body["token_ids"], asked["temperature"], asked["max_tokens"], asked["logprobs"]) == ([1, 2], 2.0, 1, 5)
+    assert asked["top_k"] >= asked["logprobs"]  # which engines that return sampling masks insist on

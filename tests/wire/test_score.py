@@ -53,6 +53,7 @@ def test_an_ill_request_is_refused_by_the_name_of_its_field(body, param):
     with pytest.raises(BadRequest) as refused:
         decode_score(orjson.dumps(body), 40)
     assert refused.value.param == param
+    assert "None" not in str(refused.value)
 
 
 def test_a_row_far_beyond_every_context_is_refused_before_it_is_read():
@@ -77,7 +78,13 @@ def test_the_last_id_of_a_row_that_fills_the_context_is_asked_for_by_name(last, 
     body = orjson.loads(encode_call([5, 6, last], None, fills_context=True))
 
     assert (body["token_ids"], "model" in body) == ([5, 6], False)
-    wanted = {"logprob_token_ids": [last, other], "logprobs": 2, "top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0}
+    wanted = {
+        "logprob_token_ids": [last, other],
+        "logprobs": 2,
+        "top_p": 1.0,
+        "top_k": 1 << 20,
+        "repetition_penalty": 1.0,
+    }
     assert wanted.items() <= body["sampling_params"].items()
 
 

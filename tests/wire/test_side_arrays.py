@@ -10,9 +10,9 @@ import pytest
 from gateway.core.rope import rope
 from gateway.core.side_arrays import SideArray
 from gateway.core.turn import Prompt
-from gateway.errors import EngineProtocolError
+from gateway.errors import BadRequest, EngineProtocolError
 from gateway.wire.collector import Collector
-from gateway.wire.side_arrays import SideArraysAsked, asked_of
+from gateway.wire.side_arrays import SideArraysAsked, asked_of, check_top_k
 from tests.wire.events import event
 from tests.wire.turns import turn
 
@@ -84,6 +84,8 @@ def test_what_was_not_asked_for_is_not_looked_at():
         (npy(4), r"shape \(4, 2, 2\), not of 5 positions"),
         (npy(7), "not of 5 positions"),
         (npy(5, (2,)), "layers and experts"),
+        (npy(5, (0, 2)), "layers and experts"),
+        (npy(5, (2, 0)), "layers and experts"),
         (npy(dtype="<i8"), "cannot be read: it holds <i8"),
         (npy()[:-8], "cannot be read"),
         ("&&&&", "cannot be read"),
@@ -152,3 +154,12 @@ def test_a_bridged_turn_asks_for_the_experts_that_are_not_known():
     assert asked_of(rendered, ["routed_experts"]) == SideArraysAsked(frozenset({"routed_experts"}), 2, 0)
     assert asked_of(bridged, ["routed_experts"]).routed_experts_prompt_start == 3
     assert asked_of(bridged, ["sampling_mask"]).routed_experts_prompt_start == 0
+
+
+def test_a_top_k_bounds_what_masks_cost():
+    """Where they are kept."""
+    check_top_k(None, BOTH.names)
+    check_top_k(4096, BOTH.names)
+    check_top_k(4097, ["routed_experts"])
+    with pytest.raises(BadRequest, match="4096"):
+        check_top_k(4097, BOTH.names)

@@ -49,7 +49,7 @@ def test_the_json_of_a_first_turn():
         "overridden": {},
         "distribution": "exact",
         "logprobs_mode": "unknown",
-        "logprobs_exact": True,
+        "logprobs_exact": False,
         "differences": {},
         "flags": [],
         "thinking_retention": None,
