@@ -9,7 +9,7 @@ On a match the recorded tokens win, and each accepted difference is kept on the 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal
 
@@ -53,6 +53,8 @@ class Root:
     template_kwargs: str
     tools: str
     system: str
+    sent: str = field(compare=False)
+    """Tools and leading system messages in the agent's own spelling, as JSON: what a renderer is given."""
 
 
 def root_of(request: TurnRequest) -> Root:
@@ -63,7 +65,12 @@ def root_of(request: TurnRequest) -> Root:
         template_kwargs=canonical_json(dict(request.template_kwargs)),
         tools=canonical_json(list(request.tools)),
         system=canonical_json([message.content for message in system]),
+        sent=json.dumps({"tools": request.tools, "system": [_sent(message) for message in system]}),
     )
+
+
+def _sent(message: Message) -> dict[str, str]:
+    return {"content": message.content} | ({} if message.name is None else {"name": message.name})
 
 
 def split_system(messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:

@@ -87,7 +87,10 @@ class Ledger:
         """Find the longest known path that `request` continues; changes nothing."""
         root = root_of(request)
         known_as = self._latest.get(root)
-        root = known_as.root if known_as else Root(*(self._texts.get(text, text) for text in astuple(root)))
+        if known_as and known_as.root.sent == root.sent:
+            root = known_as.root
+        else:
+            root = Root(*(self._texts.get(text, text) for text in astuple(root)))
         system, messages = split_system(request.messages)
         match = matching.find(self.tree, messages, root, self._policy, self._order)
         new = messages[match.length :]

@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 from aiohttp import web
@@ -17,6 +18,9 @@ _LOOKS = 4
 _KERNEL_BYTES = 16 * 1024
 """What the kernel takes before it can send it. By itself it takes megabytes, and more only when a third of them has
 left: a client that reads slowly but steadily would seem to take nothing for minutes."""
+
+_RESET = struct.pack("ii", 1, 0)
+"""To linger for no time: what is unsent is thrown away, and the peer told that it was."""
 
 
 class ClientLeft(Exception):
@@ -69,6 +73,17 @@ async def conclude(request: web.Request, response: web.StreamResponse) -> None:
     transport_of(request).set_write_buffer_limits()
 
 
+def break_off(request: web.Request) -> None:
+    """Reset a connection: to a client that reads until its end, an answer without a length would look whole."""
+    if request.transport is None:
+        return
+    connection = request.transport.get_extra_info("socket")
+    if connection is not None:
+        with suppress(OSError):  # it may be closed already
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    request.transport.abort()
+
+
 class _Watch:
     def __init__(self, request: web.Request, stall_s: float) -> None:
         self._request = request
@@ -86,7 +101,7 @@ class _Watch:
         elif now_s - self._since_s >= self._stall_s and self._request.transport is not None:
             about = {"request_id": request_id_of(self._request), "unsent_bytes": waiting_bytes}
             log.info("a client took nothing of its answer for too long", stall_s=self._stall_s, **about)
-            self._request.transport.abort()
+            break_off(self._request)
         self._sent_bytes = sent_bytes
         self.next_look = self._loop.call_later(self._stall_s / _LOOKS, self.look)
 

@@ -16,7 +16,6 @@ from aiohttp import web
 
 from gateway.edge.rollouts import Members, Status
 from gateway.edge.rows_answer import JSON, RowsAnswers
-from gateway.edge.session import Session
 from gateway.edge.sessions import Sessions
 from gateway.edge.standing import PAGE_ROLLOUTS, Reading, Standing
 from gateway.errors import BadRequest
@@ -35,9 +34,9 @@ class _Asked:
     group_id: str | None
     reading: Reading
 
-    def of(self, rollout: Members) -> list[Session]:
-        """Those of its sessions that are asked for."""
-        return [session for session in rollout.sessions if self.group_id in (None, session.terms.group_id)]
+    def wants(self, rollout: Members) -> bool:
+        """Whether it is asked for: as a whole, since what its rows say is counted over all of them."""
+        return self.group_id is None or any(session.terms.group_id == self.group_id for session in rollout.sessions)
 
 
 class Pull:
@@ -70,8 +69,8 @@ class Pull:
     def _behind(self, asked: _Asked, place: int) -> Iterator[Standing]:
         """Rollouts behind a place, as they are now."""
         for rollout in self._rollouts.after(asked.status, place):
-            if sessions := asked.of(rollout):
-                yield asked.reading.now(rollout.place_in(asked.status), sessions)
+            if asked.wants(rollout):
+                yield asked.reading.now(rollout.place_in(asked.status), rollout.sessions)
 
     async def _all(self, asked: _Asked) -> list[Standing]:
         """All rollouts, as they are while an answer begins."""
@@ -98,5 +97,5 @@ class Pull:
         begun = asked.reading.begun(cursor.rollout, rollout.sessions, cursor.within)
         if begun is not None:
             yield begun
-        elif rollout.place_in(asked.status) == cursor.rollout:
-            yield asked.reading.now(cursor.rollout, asked.of(rollout))
+        elif rollout.place_in(asked.status) == cursor.rollout and asked.wants(rollout):
+            yield asked.reading.now(cursor.rollout, rollout.sessions)

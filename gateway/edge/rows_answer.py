@@ -10,12 +10,12 @@ import structlog
 from aiohttp import web
 
 from gateway.core.types import JsonObject
-from gateway.edge.delivery import watched
+from gateway.edge.delivery import break_off, watched
 from gateway.edge.log import where
 from gateway.errors import BadRequest, ConfigError
 from gateway.wire.accept import negotiated
 from gateway.wire.arrow import arrow_stream, need_pyarrow
-from gateway.wire.pages import encode_lines
+from gateway.wire.pages import Unwritable, encode_lines
 from gateway.wire.rows_query import RowsQuery
 
 T = TypeVar("T")
@@ -62,16 +62,21 @@ class RowsAnswers:
         response = web.StreamResponse()
         response.content_type = media
         await response.prepare(request)
+        whole = False
         try:
             with watched(request, self.stall_s):
                 while (piece := await self._made(lambda: next(pieces, None))) is not None:
                     await response.write(piece)
                 await response.write_eof()
+            whole = True
+        except ConnectionError:
+            pass  # only a client that has left
         except Exception as error:
-            if not isinstance(error, ConnectionError):  # that is only a client that has left
-                log.exception("an export failed halfway", path=request.path, **where())
-            if request.transport is not None:
-                request.transport.abort()  # what was sent is no answer, and must not look like one
+            names = error.names if isinstance(error, Unwritable) else {}
+            log.exception("an export failed halfway", path=request.path, **names, **where())
+        finally:
+            if not whole:
+                break_off(request)  # what was sent is no answer, and must not look like one
         return response
 
     async def _made(self, make: Callable[[], T]) -> T:

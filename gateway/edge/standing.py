@@ -10,7 +10,7 @@ from gateway.core.types import JsonObject
 from gateway.core.versions import Versions
 from gateway.edge.session import Session
 from gateway.wire.cursor import Cursor, Place
-from gateway.wire.pages import PAGE_ROWS, encode_page
+from gateway.wire.pages import PAGE_ROWS, encode_page, named
 from gateway.wire.rows import excluded_objects, row_object, with_footer
 from gateway.wire.rows_query import RowsQuery
 
@@ -47,7 +47,7 @@ class Reading:
     def now(self, place: int, sessions: Sequence[Session], own: Session | None = None) -> Standing:
         """A rollout as it is now."""
         moments = tuple((session.number, moment_of(session.ledger)) for session in sessions)
-        return Standing(place, sessions, moments, len(self.versions), own=own)
+        return Standing(place, tuple(sessions), moments, len(self.versions), own=own)  # some may come or go meanwhile
 
     def begun(
         self, place: int, sessions: Sequence[Session], within: Place, own: Session | None = None
@@ -116,8 +116,13 @@ class _Rows:
 
     def part(self, start: int = 0, end: int | None = None) -> Iterator[JsonObject]:
         """Some of them, written one by one."""
+        return map(self._written, self._places[start:end])
+
+    def _written(self, at: int) -> JsonObject:
         query = self._query
-        return (row_object(self._rollout[at], query.arrays, query.routed_experts) for at in self._places[start:end])
+        session_id = next(one.id for position, one in self._sessions if at in self._rollout.of_session(position))
+        with named({"session_id": session_id, "row_index": at}):
+            return row_object(self._rollout[at], query.arrays, query.routed_experts)
 
     def excluded(self) -> Iterator[JsonObject]:
         """The turns that none of them trains."""

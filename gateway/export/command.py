@@ -3,8 +3,11 @@
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
+
+from gateway.errors import ConfigError
 
 
 def export(
@@ -12,7 +15,7 @@ def export(
     out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
     key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
     session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,
-    group: Annotated[str | None, typer.Option(help="Rows of this group only")] = None,
+    group: Annotated[str | None, typer.Option(help="Rows of rollouts with a session of this group")] = None,
     status: Annotated[str | None, typer.Option(help="finished, open or all (default: finished)")] = None,
     leaves: Annotated[str | None, typer.Option(help="all or latest")] = None,
     include: Annotated[str | None, typer.Option(help="aborted")] = None,
@@ -24,7 +27,6 @@ def export(
     routed_experts: Annotated[str | None, typer.Option(help="base64 or base85, for trainers that read them so")] = None,
 ) -> None:
     """Write rows of a running gateway to a file that is there whole or not at all; docs/rows.md says what is in it."""
-    from gateway.errors import ConfigError
     from gateway.export.download import BrokenOff, Source, export_rows  # seconds, which --help should not take
 
     selection = {"leaves": leaves, "include": include, "dropped": dropped, "distribution": distribution}
@@ -32,6 +34,7 @@ def export(
     try:
         if session is not None and (group is not None or status is not None):
             raise ConfigError("--session names all that there is to say: leave out --group and --status")
+        _check(url)
         asked = {name: value for name, value in selection.items() if value is not None}
         asked |= {name: value for name, value in {"group_id": group, "status": status}.items() if value is not None}
         exported = export_rows(Source(url, key, session, asked), out)
@@ -42,3 +45,13 @@ def export(
         print(f"gateway sessions export: {error}", file=sys.stderr)
         sys.exit(1)
     print(f"gateway sessions export: {exported} rows in {out}", file=sys.stderr)
+
+
+def _check(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise ConfigError(f"--url {url} is no URL of a gateway: give http://host:port")

@@ -16,6 +16,7 @@ import orjson
 from gateway.core.types import JsonObject
 from gateway.errors import ConfigError
 from gateway.wire.arrays import ROW_ARRAYS, read_numbers
+from gateway.wire.pages import named
 
 _TEXTS = ("session_id", "group_id", "rollout_id", "row_id", "parent_row_id", "model", "ended_by", "thinking_retention")
 _COUNTS = ("row_index", "n_rows", "rollout_trainable_tokens")
@@ -149,7 +150,9 @@ def _cells(row: JsonObject) -> "_Cells":
             f"a row has {', '.join(sorted(unknown))}, for which there is no column: is this gateway older?"
         )
     lists = {name: None if row.get(name) is None else read_numbers(name, row[name]) for name in ROW_ARRAYS}
-    return {**row, **lists, **{name: orjson.dumps(row.get(name)).decode() for name in _NESTED}}
+    with named(row):
+        nested = {name: orjson.dumps(row.get(name)).decode() for name in _NESTED}
+    return {**row, **lists, **nested}
 
 
 def _size_bytes(cell: object) -> int:

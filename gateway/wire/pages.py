@@ -1,6 +1,7 @@
 """What a trainer reads, on its way out: pages and lines."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 
 import orjson
@@ -12,6 +13,25 @@ _PIECE_BYTES = 65_536
 """What is sent at once, and at least a part of a list."""
 _PART_ITEMS = 128
 """How much of a long list is written at once: while that is done, no other thread can do anything."""
+_NAMES = ("session_id", "row_id", "row_index", "turn_id")
+
+
+class Unwritable(Exception):
+    """A row or turn that could not be written; the cause says why."""
+
+    def __init__(self, item: JsonObject) -> None:
+        super().__init__()
+        self.names: JsonObject = {name: item[name] for name in _NAMES if name in item}
+        """Which one it is."""
+
+
+@contextmanager
+def named(item: JsonObject) -> Iterator[None]:
+    """Whatever fails while `item` is made or written is told with its name."""
+    try:
+        yield
+    except Exception as error:
+        raise Unwritable(item) from error
 
 
 def encode_page(items: Iterable[JsonObject], following: str | None, more: JsonObject | None = None) -> Iterator[bytes]:
@@ -26,14 +46,14 @@ def _page(items: Iterable[JsonObject], rest: JsonObject) -> Iterator[bytes]:
     yield b'{"data":['
     for index, item in enumerate(items):
         yield b"," * (index > 0)
-        yield from _parts(item)
+        yield from _written(item)
     yield b"],"
     yield orjson.dumps(rest)[1:]
 
 
 def encode_lines(items: Iterable[JsonObject]) -> Iterator[bytes]:
     """Each item as a line of JSON, in pieces."""
-    return _pieces(part for item in items for part in chain(_parts(item), (b"\n",)))
+    return _pieces(part for item in items for part in chain(_written(item), (b"\n",)))
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -46,6 +66,11 @@ def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
             written.clear()
     if written:
         yield bytes(written)
+
+
+def _written(item: JsonObject) -> Iterator[bytes]:
+    with named(item):
+        yield from _parts(item)
 
 
 def _parts(value: object) -> Iterator[bytes]:

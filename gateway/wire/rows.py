@@ -29,8 +29,9 @@ def row_object(row: Row, arrays: ArrayForm = "json", routed_experts: SideArrayFo
 
 def claims_of(row: Row) -> dict[str, object]:
     """What a row says beside its arrays and its certificate."""
-    last, root = row.last, row.last.root
-    system = [{"role": "system", "content": text} for text in json.loads(root.system)]
+    last, root = row.last, row.turns[0].turn.root  # the first was rendered with what it says, the others bridged
+    sent = json.loads(root.sent)
+    system = [{"role": "system", **message} for message in sent["system"]]
     return {
         **row.session,
         "row_id": row.id,
@@ -40,7 +41,7 @@ def claims_of(row: Row) -> dict[str, object]:
         "parent_row_id": row.parent_id,
         "tags": {name: value for part in row.turns for name, value in part.turn.labels.tags.items()},
         "model": root.model or None,
-        "tools": json.loads(root.tools),
+        "tools": sent["tools"],
         "messages": [*system, *map(_message, row.messages)],
         "policy_versions": [span_object(span) for part in row.turns for span in part.spans()],
         "ended_by": last.ended_by,

@@ -195,6 +195,16 @@ def test_a_root_is_what_stands_above_the_messages():
     assert len(others) + 1 == len({root_of(request) for request in [base, *others]})
 
 
+def test_a_root_keeps_what_was_sent_and_does_not_compare_it():
+    """Numbers as they were spelt, keys in their order, names of system messages."""
+    one = root_of(TurnRequest((Message("system", "s", name="n"),), tools=({"b": 1.0, "a": 1e22},)))
+    other = root_of(TurnRequest((Message("system", "s"),), tools=({"a": 10**22, "b": 1},)))
+
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.sent == '{"tools": [{"b": 1.0, "a": 1e+22}], "system": [{"content": "s", "name": "n"}]}'
+
+
 def test_only_leading_system_messages_belong_to_the_root():
     """One in the middle is a message like any other."""
     system, ask = Message("system", "s"), Message("user", "u")

@@ -244,6 +244,18 @@ def test_one_prompt_of_equal_lineages_is_kept_once():
     two = talk.take(Message("system", "long " * 99), user("b"))
 
     assert one.root.system is two.root.system
+    assert one.root is two.root
+
+
+def test_each_turn_keeps_what_was_sent_to_it_in_its_own_spelling():
+    """Though it is of one lineage with what is spelt otherwise, and each spelling is kept once."""
+    talk = Talk()
+    turns = [talk.take(user("a"), tools=({"a": one},)) for one in (1, 1.0, 1, 1.0)]
+
+    assert len({turn.root for turn in turns}) == 1
+    assert [turn.root.sent[:20] for turn in turns] == ['{"tools": [{"a": 1}]', '{"tools": [{"a": 1.0'] * 2
+    assert turns[0].root.sent is turns[2].root.sent
+    assert turns[1].root.sent is turns[3].root.sent
 
 
 @pytest.mark.parametrize(

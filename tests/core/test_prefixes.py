@@ -11,7 +11,7 @@ HELLO, HI, MORE, YES = (
     Message("user", "More."),
     Message("assistant", "Yes."),
 )
-ROOT, OTHER_ROOT = Root("m", "{}", "[]", "[]"), Root("m", "{}", "[1]", "[]")
+ROOT, OTHER_ROOT = Root("m", "{}", "[]", "[]", "{}"), Root("m", "{}", "[1]", "[]", "{}")
 
 
 def entered(*turns: tuple[str, list[Message], Message], root: Root = ROOT) -> Prefixes:

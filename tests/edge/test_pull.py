@@ -85,6 +85,37 @@ async def test_a_group_is_read_alone(house: House, words: Words) -> None:
     assert await pulled(house, "leaves=latest") == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("number", [1e22, sys.float_info.max, 2.0**64, -1e300, 1.0])
+async def test_a_tool_schema_of_large_numbers_stands_in_no_pulls_way(house: House, words: Words, number: float) -> None:
+    """And its numbers and their order are as they were sent."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "number", "maximum": number}}}
+    assert (await house.ask("s", HELLO, words.said("Hi."), tools=[tool])).status == 200
+    await finish(house, "s")
+    await answered(house, words, "behind")
+
+    rows, _, _ = await page(house)
+    assert [row["session_id"] for row in rows] == ["s", "behind"]
+    assert repr(rows[0]["tools"]) == repr([tool])
+    assert (await accepted(house, COLUMNS)).count(b"maximum") == 1
+
+
+async def test_a_group_is_read_with_all_sessions_of_its_rollouts(house: House, words: Words) -> None:
+    """So that what rows say of their rollout is said of what is read: the same as without a group."""
+    for session, group in (("r1", "g"), ("r2", "h"), ("r3", None)):
+        await house.send("POST", "/sessions", session_id=session, rollout_id="r", group_id=group)
+    await house.send("POST", "/sessions", session_id="other", group_id="h")
+    await house.ask("r2", HELLO, words.said("Hi."), headers={"x-gateway-train": "false"})
+    await answered(house, words, "r1", "r2", "r3", n=2)
+
+    (rows, _, excluded), (every, _, left) = await page(house, "group_id=g"), await page(house)
+    assert rows == every
+    assert {row["n_rows"] for row in rows} == {len(rows)} == {6}
+    assert excluded == left
+    assert [one["session_id"] for one in excluded] == ["r2"]
+    await finish(house, "other")
+    assert {row["session_id"] for row in (await page(house, "group_id=h"))[0]} == {"r1", "r2", "r3"}
+
+
 async def test_what_no_row_trains_is_told_with_the_page_on_which_its_rollout_ends(house: House, words: Words) -> None:
     """Also of a session without any row; many of those take more than a page."""
     await house.ask("untrained", HELLO, words.said("Hi."), headers={"x-gateway-train": "false"})

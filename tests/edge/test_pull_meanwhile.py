@@ -74,6 +74,32 @@ async def test_a_rollout_that_gets_another_session_between_two_pages_is_read_to_
     assert [row["session_id"] for row in (await page(house, cursor=cursor))[0]] == ["other", "r2"]
 
 
+@pytest.mark.parametrize("query", ["status=open", "status=finished"])
+async def test_what_joins_a_rollout_and_leaves_it_between_two_pages_costs_none_of_its_rows(
+    house: House, words: Words, query: str
+) -> None:
+    """With one more, it is read to its end as it was; with one fewer, as a whole, here or once it has ended again."""
+    finished = query == "status=finished"
+    for session in ("r1", "r2"):
+        await house.send("POST", "/sessions", session_id=session, rollout_id="r")
+    await answered(house, words, "r1", "r2", finished=finished, n=15)
+    await answered(house, words, "other", finished=finished)
+    _, cursor, _ = await page(house, query)
+    await house.send("POST", "/sessions", session_id="r3", rollout_id="r")
+    await answered(house, words, "r3", finished=False)
+
+    rows, end, _ = await page(house, query, cursor)
+    assert ([row["session_id"] for row in rows], end) == (["r2"] * 10 + ["other"], None)
+    assert {row["n_rows"] for row in rows[:10]} == {30}
+    await house.send("DELETE", "/sessions/r1")
+    again = ["r2"] * 15 + ["r3"]
+    rows, end, _ = await page(house, query, cursor)
+    assert ([row["session_id"] for row in rows], end) == (["other"] if finished else [*again, "other"], None)
+    await finish(house, "r3")
+    rows, end, _ = await page(house, query, cursor)
+    assert ([row["session_id"] for row in rows], end) == (["other", *again] if finished else [*again, "other"], None)
+
+
 async def test_a_cursor_fits_into_a_request_for_as_many_sessions_as_a_rollout_may_have(
     house: House, words: Words
 ) -> None:

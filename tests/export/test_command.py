@@ -172,12 +172,16 @@ async def test_who_is_no_gateway_or_is_not_there_is_exit_1(tmp_path: Path, capsy
     assert url.rstrip("/") in capsys.readouterr().err
 
 
+ILL_URLS = ("nonsense", "127.0.0.1:8080", "ftp://gateway", "http://", "http://gateway:port", "http://[gateway")
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
         (["--out", "rows.csv"], ".ndjson, .parquet or .arrow"),
         (["--out", "/nowhere/rows.ndjson"], "/nowhere"),
         (["--out", "rows.ndjson", "--session", "s", "--group", "g"], "--session"),
+        *((["--out", "rows.ndjson", "--url", url], f"--url {url} is no URL") for url in ILL_URLS),
     ],
 )
 def test_ill_flags_are_exit_2(args: list[str], says: str) -> None:

@@ -1,10 +1,11 @@
 """What a trainer reads: pages and lines."""
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.wire.pages import encode_lines, encode_page
+from gateway.wire.pages import Unwritable, encode_lines, encode_page
 
 
 def read(pieces):
@@ -61,3 +62,14 @@ def test_a_large_row_comes_in_pieces_and_its_bytes_are_as_if_it_were_written_at_
     assert len(pieces) > 3
     assert all(len(piece) < 70_000 for piece in pieces)
     assert b"".join(pieces) == orjson.dumps(row) + b"\n{}\n"
+
+
+@pytest.mark.parametrize("write", [encode_lines, lambda items: encode_page(items, None)])
+def test_what_cannot_be_written_is_named(write):
+    """With the names that it has, and nothing else of what it says."""
+    with pytest.raises(Unwritable) as failed:
+        list(write([{"row_id": "r1"}, {"session_id": "s", "row_id": "r2", "tools": 2**64}]))
+
+    assert failed.value.names == {"session_id": "s", "row_id": "r2"}
+    assert str(failed.value) == ""
+    assert isinstance(failed.value.__cause__, TypeError)

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from gateway.core.rows import Rollout
 from gateway.core.segments import Segments, session_now
 from gateway.core.selection import Selection
-from gateway.core.types import Completion, FinishReason, JsonObject, VersionSpan, float32s, token_ids
+from gateway.core.types import Completion, FinishReason, JsonObject, Message, VersionSpan, float32s, token_ids
 from gateway.wire.rows import excluded_objects, row_object, with_footer
 from tests.core.toy import Talk, user
 from tests.wire.rows import QUERIES, SESSION, SYSTEM, TOOLS, export, talk
@@ -98,6 +98,19 @@ def test_a_row_without_a_model_says_so():
     made.take(user("a"), model="")
     (row,) = map(row_object, Rollout([session_now(made.ledger)]))
     assert row["model"] is None
+
+
+def test_a_row_shows_what_its_first_prompt_was_rendered_with():
+    """In the agent's spelling, for whoever renders it again; what bridged turns say otherwise stands in no prompt."""
+    tools = ({"type": "function", "b": 1e22, "a": 1.0},)
+    made, named = Talk(), Message("system", "s", name="n")
+    first = made.take(named, user("a"), tools=tools)
+    made.take(Message("system", "s"), user("a"), first.message, user("b"), tools=({**tools[0], "a": 1},))
+    (row,) = lines(export("", made))[:-1]
+
+    assert len(row["turns"]) == 2
+    assert json.dumps(row["tools"]) == json.dumps(tools)
+    assert row["messages"][0] == {"role": "system", "content": "s", "name": "n"}
 
 
 def test_a_row_says_how_it_ended_and_whether_the_model_did_that():

@@ -24,7 +24,7 @@ def text_of(token_id: int) -> tuple[str, bytes]:
 def turn(turn_id: str, base: Turn | None = None, *, answer: Message | None = None, **fields: Any) -> Turn:
     """A turn that adds two prompt ids to `base` and samples two; `fields` are those of a `Turn`."""
     values: dict[str, Any] = {
-        "root": Root("model", "kwargs", "tools", "system"),
+        "root": Root("model", "kwargs", "tools", "system", "sent"),
         "prompt": base.sequence.extended(token_ids([1, 2])) if base else rope([1, 2]),
         "completion": completion(7, 8),
         "reason": None if base else Reason.FIRST_TURN,
