@@ -51,8 +51,11 @@ async def test_a_client_that_leaves_when_the_stop_is_there_leaves_the_ids_up_to_
     async with waiting(house, "s", HELLO, script, stop=["END"]):
         await until(lambda: house.journal and len(house.journal[0].emitted) == len(script) - 1)
         await asyncio.sleep(0.5)  # until it has been read, on a machine that others use, too
-    await house.idle()
 
+    async def recorded() -> bool:
+        return await house.metric("gateway_turns_total") == 1
+
+    await until(recorded)
     (turn,) = (await house.call("GET", "/sessions/s/turns?ids=true")).body["data"]
     assert (turn["status"], turn["completion_ids"]) == ("aborted", words.spelt("One. END"))
     assert 0 < turn["overshoot_tokens"] <= len(script) - 1 - len(turn["completion_ids"])
