@@ -50,6 +50,7 @@ asyncio.run(main())
 """The gateway as a library, with a store that raises."""
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("configured", ["ours", "own"])
 async def test_in_a_process_of_others_a_failure_says_where_and_not_what(configured: str) -> None:
     """Lines are JSON on standard error, unless structlog was set up, here as it comes: it would show all locals."""
@@ -89,6 +90,7 @@ def descriptor_that(how: str) -> Iterator[int]:
         os.close(writing)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", ["is closed", "is full"])
 async def test_a_log_that_cannot_be_written_neither_fails_nor_blocks_a_call(tmp_path: Path, how: str) -> None:
     """Nor the end of the process; and where that can be known, the lost lines are counted."""
