@@ -1,12 +1,14 @@
 """What the simulated model says to the agents: thoughts, calls in a spelling of its own, white space, letters beyond ASCII."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from gateway.sim.policy import Policy
 
 END = "<|im_end|>"
+_PROBE = f"user\n?{END}"
+"""What the gateway asks on its own, and no agent does."""
 _THOUGHT = "  I should think — first.\n\nThen act. "
 
 ANSWERS = ("\n  Sonne in Zürich ☃.  \n", "Rain in both.", "De rien.\n\n")
@@ -19,9 +21,9 @@ class ScriptedPolicy(Policy):
 
     answers: Iterator[str] = field(kw_only=True)
 
-    def say(self, prompt_ids: object, seed: int) -> list[int]:
-        """The next answer."""
-        text = next(self.answers)
+    def say(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
+        """The next answer; to a probe of the gateway's, nothing much."""
+        text = END if _PROBE in self.vocabulary.decode(prompt_ids) else next(self.answers)
         return self.vocabulary.spell(text, self.split_rate, Random(f"{text}{seed}"))
 
 
