@@ -12,7 +12,7 @@ _TOKENIZER = "tokenizer-qwen3-3.7.2"
 # How far property tests look: `make check` and `make check-deep`. Machines share their cores, so no example has a deadline.
 structlog.configure()  # as it comes, so that each test's log is caught with its output
 
-settings.register_profile("default", max_examples=200, deadline=None)
+settings.register_profile("default", max_examples=100, deadline=None)
 settings.register_profile("deep", max_examples=5000, deadline=None)
 settings.load_profile("default")
 

@@ -10,6 +10,8 @@ import pytest
 from tests.conservation.balance import UNREAD_IDS, Balance, Told, balance_of
 from tests.conservation.trial import Account, Plan, accounted
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def account() -> Account:
