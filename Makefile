@@ -42,7 +42,7 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports --no-cache
 
-test: own-tests properties test-rooms ## the tests; each file of core/ and wire/ wholly covered by its own
+test: own-tests properties test-rooms test-processes ## the tests, those beside the gate too; each file of core/ and wire/ wholly covered by its own
 
 own-tests: setup
 	$(BIN)/python -m tests.own_tests

@@ -23,7 +23,9 @@ def audit(
     max_gap: Annotated[
         float | None, typer.Option(help="Largest |gap| in nats that is right; beyond it, exit 1")
     ] = None,
-    tokens_in_flight: Annotated[int, typer.Option(min=1, help="Tokens of rows that are scored at once")] = 1 << 17,
+    tokens_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of rows that are scored at once (default: as POST /score)")
+    ] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print {rows: […], all: {…}}.")] = False,
 ) -> None:
@@ -31,12 +33,14 @@ def audit(
     from gateway.audit.run import audited  # its imports take seconds, which --help should not
     from gateway.audit.scoring import Pool
     from gateway.errors import ConfigError, EngineUnavailable
+    from gateway.wire.score import TOKENS_IN_FLIGHT
 
+    bound = tokens_in_flight or TOKENS_IN_FLIGHT
     try:
         if (teacher is None) != (out is None):
             raise ConfigError("--teacher and --out belong together: who scores, and where the scores go")
-        policy = Pool(tuple(engine), engine_key, model, tokens_in_flight)
-        teachers = Pool(tuple(teacher), teacher_key, teacher_model, tokens_in_flight) if teacher else None
+        policy = Pool(tuple(engine), engine_key, model, bound)
+        teachers = Pool(tuple(teacher), teacher_key, teacher_model, bound) if teacher else None
         report = audited(file, policy, teachers, out)
     except (ConfigError, EngineUnavailable, OSError) as error:
         print(f"gateway audit: {error}", file=sys.stderr)
