@@ -15,7 +15,6 @@ from collections.abc import Callable
 from gateway.core.ledger import Ledger
 from gateway.core.prompt import build_prompt
 from gateway.core.rows import Rollout
-from gateway.core.segments import session_now
 from gateway.core.types import (
     Answer,
     Completion,
@@ -33,6 +32,7 @@ from gateway.render.registry import load_tokenizer, resolve
 from gateway.render.translator import Translator
 from gateway.wire.pages import encode_lines
 from gateway.wire.rows import row_object
+from tests.core.present import session_now
 from tests.core.sampled import HOW
 
 TOOLS = ({"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}},)

@@ -11,7 +11,7 @@ All this costs the number of turns, however long they are.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.core.fate import Moment, fates, moment_of
+from gateway.core.fate import Moment, fates
 from gateway.core.ledger import Ledger
 from gateway.core.selection import ExcludedBecause, Masked, Selection
 from gateway.core.turn import Turn
@@ -26,11 +26,6 @@ class SessionAt:
     moment: Moment
     session: JsonObject
     """What each of its rows says of it: its id, its reward."""
-
-
-def session_now(ledger: Ledger, session: JsonObject | None = None) -> SessionAt:
-    """What a session has to give now."""
-    return SessionAt(ledger, moment_of(ledger), session or {})
 
 
 @dataclass(frozen=True, slots=True)

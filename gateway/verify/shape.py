@@ -26,7 +26,6 @@ TEXT = Kind("a text", lambda value: type(value) is str)
 FLAG = Kind("true or false", lambda value: type(value) is bool)
 OBJECT = Kind("an object", lambda value: type(value) is dict)
 LIST = Kind("a list", lambda value: type(value) is list)
-NULL = Kind("null", lambda value: value is None)
 HASH = Kind("64 hexadecimal digits", lambda value: type(value) is str and len(value) == 64)
 ARRAY = Kind("a list or an array in base64", lambda value: type(value) in (list, dict))
 

@@ -9,13 +9,13 @@ import pytest
 
 from gateway.core.ledger import Ledger
 from gateway.core.rows import Rollout
-from gateway.core.segments import session_now
 from gateway.core.selection import Selection, Shared
 from gateway.core.turn import Turn
 from gateway.core.types import Labels
 from gateway.wire.rows import row_object
 from tests.conservation.policy import Floats, TinyPolicy
 from tests.core.agents import Agents
+from tests.core.present import session_now
 from tests.core.toy import Talk, user
 
 REWARDS = (1.0, -0.25)

@@ -8,11 +8,12 @@ from math import isclose
 
 from gateway.core.ledger import Ledger
 from gateway.core.rows import Rollout, Row
-from gateway.core.segments import Excluded, session_now
+from gateway.core.segments import Excluded
 from gateway.core.selection import Selection
 from gateway.core.turn import Turn
 from gateway.core.types import float32s
 from tests.core.naive import Sample
+from tests.core.present import session_now
 
 
 @dataclass(frozen=True, slots=True)

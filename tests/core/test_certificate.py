@@ -11,10 +11,10 @@ import pytest
 from gateway.core.canon import Difference
 from gateway.core.certificate import Chain, certificate, hash_of
 from gateway.core.rows import Rollout, Row
-from gateway.core.segments import session_now
 from gateway.core.selection import Selection
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject
+from tests.core.present import session_now
 from tests.core.toy import Talk, assistant, user
 
 

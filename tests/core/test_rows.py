@@ -5,10 +5,10 @@ from array import array
 import pytest
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import session_now
 from gateway.core.selection import Selection
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import VersionSpan, float32s
+from tests.core.present import session_now
 from tests.core.toy import Talk, assistant, user
 
 

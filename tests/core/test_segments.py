@@ -1,8 +1,9 @@
 """Which rows there are, which of them trains what, and why the rest is left out."""
 
-from gateway.core.segments import Segments, session_now
+from gateway.core.segments import Segments
 from gateway.core.selection import Selection
 from gateway.core.types import Labels
+from tests.core.present import session_now
 from tests.core.toy import Talk, assistant, user
 
 UNTRAINED = Labels(train=False)

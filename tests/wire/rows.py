@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import session_now
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import JsonObject, Labels, Message, ToolCall, token_ids
 from gateway.core.versions import Versions
 from gateway.wire.pages import encode_lines
 from gateway.wire.rows import excluded_objects, row_object, with_footer
 from gateway.wire.rows_query import decode_query
+from tests.core.present import session_now
 from tests.core.toy import Talk, assistant, tool, user
 
 SYSTEM = Message("system", "You help.")

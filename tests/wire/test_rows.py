@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gateway.core.rows import Rollout
-from gateway.core.segments import Segments, session_now
+from gateway.core.segments import Segments
 from gateway.core.selection import Selection
 from gateway.core.types import Completion, FinishReason, JsonObject, Message, VersionSpan, float32s, token_ids
 from gateway.wire.rows import excluded_objects, row_object, with_footer
+from tests.core.present import session_now
 from tests.core.toy import Talk, user
 from tests.wire.rows import QUERIES, SESSION, SYSTEM, TOOLS, export, talk
 
