@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load bench test own-tests properties test-rooms test-conservation test-processes test-clients test-vllm test-truth serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -51,14 +51,14 @@ properties: setup
 	$(BIN)/pytest -m hypothesis tests/core tests/wire
 
 test-rooms: setup
-	tests/vllm/environment.sh tokenizer
-	$(BIN)/pytest --numprocesses 3 --dist worksteal -m 'not process' --ignore=tests/core --ignore=tests/wire
+	tests/tokenizers/environment.sh qwen3
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m 'not process' --ignore=tests/core --ignore=tests/wire
 
 test-processes: setup ## the README's commands, the demo, the command line: each in processes of its own
-	tests/vllm/environment.sh tokenizer
+	tests/tokenizers/environment.sh qwen3
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m process
 
-check-deep: setup ## the property tests of core/, of wire/ and of what a client is told, at 5,000 examples each
+check-deep: setup ## the property tests of core/, of wire/ and of what a client is told, at 5,000 examples each (the ledger's machine: 2,000)
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m hypothesis --hypothesis-profile=deep tests/core tests/wire tests/render/test_reading_any.py
 
 soak: setup ## 100,000 random turns through the ledger, each compared with a naive record
@@ -70,19 +70,42 @@ load: setup ## 500 streams at once for a minute, a fifth hung up on: nothing is 
 test-conservation: setup ## 500 sessions of every manner before a recording proxy: each token that left the engine is accounted for
 	$(BIN)/python -m tests.conservation.trial --sessions 500
 
+affinity: setup ## 200 sessions before four ranks: each stays on its own, moves once when that is drained, waits where caches are full
+	$(BIN)/python -m tests.affinity.trial
+
+chaos: setup ## 200 kills, stalls, failures and aborts of three engines: 64 agents notice none of them
+	$(BIN)/python -m tests.chaos.trial
+
+herd: setup ## 2,000 long prompts held and let go, dead trainers, a thousand engines added and removed under load
+	$(BIN)/python -m tests.herd.trial
+
 test-clients: setup ## agents of real packages through the gateway (makes their environment on first use)
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/clients
 
-bench: setup ## figures: what matching costs beside reading a body, what clients that fork hold, what reading and streaming answers cost
+test-models: setup ## each renderer on real tokenizers: 500 conversations, parity with templates, shares of bridges (fetches them on first use)
+	tests/tokenizers/environment.sh qwen3 deepseek_v3 deepseek_v4 gemma3
+	$(BIN)/pytest --numprocesses 2 --dist loadscope tests/models
+
+test-tinker: ## tinker-cookbook's renderers: what they write, read and bridge (makes their environment on first use)
+	"$$(tests/tinker/environment.sh)/bin/python" -m pytest --numprocesses 2 --dist loadscope tests/tinker
+
+bench: setup ## figures: what matching, bridging, reading and streaming cost, what clients that fork hold, how long rendering holds the loop
+	tests/tokenizers/environment.sh qwen3
 	$(BIN)/python -m bench.matching
+	$(BIN)/python -m bench.bridging
+	$(BIN)/python -m bench.loop_lag
 	$(BIN)/python -m bench.forks
 	$(BIN)/python -m bench.parsing
 	$(BIN)/python -m bench.streaming
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm
-	$(BIN)/pytest tests/vllm
+	$(BIN)/pytest --ignore=tests/vllm/kill tests/vllm
+
+test-kill: setup ## two real vLLMs, one of which is killed amid an answer
+	tests/vllm/environment.sh vllm
+	$(BIN)/pytest tests/vllm/kill
 
 test-truth: setup ## of test-vllm, what holds rows against the model itself: logprobs beside Hugging Face's
 	tests/vllm/environment.sh vllm

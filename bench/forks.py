@@ -28,7 +28,7 @@ from gateway.core.types import (
     token_ids,
 )
 from gateway.render.demo import MODEL_NAME
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from gateway.render.translator import Translator
 from gateway.wire.pages import encode_lines
 from gateway.wire.rows import row_object
@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=500)
     turns = parser.parse_args().turns
     tokenizer = load_tokenizer(MODEL_NAME, MODEL_NAME)
-    renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)
+    renderers, _ = renderers_for("auto", tokenizer, None, retention="all", bridgeless_ok=False)
     grown = 0.0
     for client in (reminding, alternating, moving):
         half, whole = (measured(renderers.get({}), client, count) for count in (turns // 2, turns))

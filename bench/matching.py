@@ -46,9 +46,11 @@ class Counting:
         """An id, and another."""
         return [1 + len(messages), len(tools)]
 
-    def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int]:
+    def bridge(
+        self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools, history: Messages
+    ) -> list[int]:
         """One id more."""
-        return [*prompt_ids, *sampled, len(new) + len(tools)]
+        return [*prompt_ids, *sampled, len(new) + len(tools) + len(history)]
 
 
 def faithful(answer: Message) -> Message:

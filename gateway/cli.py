@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from gateway import __version__
 from gateway.audit.command import audit
 from gateway.edge import log
+from gateway.engines.command import engines
 from gateway.errors import ConfigError
 from gateway.export.command import export
 from gateway.mask.command import mask
@@ -33,6 +34,7 @@ cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 @cli.callback()
 def gateway() -> None:
     """Exact tokens between LLM agents and the engines of an RL training run."""
+    log.hush()
 
 
 def serve(**flags: object) -> None:
@@ -66,8 +68,14 @@ async def _check(settings: Settings) -> "list[Finding]":
     from gateway.edge import check as look  # its imports take seconds, which --help should not
 
     name = settings.model_name or settings.model
-    spec, retention, lax = settings.renderer, settings.thinking_retention, settings.allow_bridgeless
-    found, prompt = look.check_model(settings.model, name, spec, retention, bridgeless_ok=lax)
+    found, prompt = look.check_model(
+        settings.model,
+        name,
+        settings.renderer,
+        settings.thinking_retention,
+        bridgeless_ok=settings.allow_bridgeless,
+        options=settings.renderer_options,
+    )
     found.append(look.check_files())
     if not settings.engine:
         found.append(look.Finding("engines", "fail", "there is none", "name one with --engine http://host:port"))
@@ -119,6 +127,7 @@ cli.command()(audit)
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
 cli.add_typer(sessions, name="sessions")
+cli.add_typer(engines, name="engines")
 
 
 @cli.command()

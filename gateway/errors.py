@@ -4,12 +4,19 @@
     ├─ ClientError            the caller's request
     │  ├─ BadRequest 400      ├─ ContextLengthExceeded 400   ├─ Unauthorized 401   ├─ Forbidden 403
     │  ├─ UnknownSession 404  ├─ SessionExists 409           ├─ SessionClosed 409  ├─ TooLarge 413
-    │  └─ TooManyRequests 429
+    │  ├─ TooManyRequests 429 └─ UnknownEngine 404
     ├─ EngineError            the engine, or the way to it
-    │  ├─ EngineRefused 4xx   ├─ EngineProtocolError 502     └─ EngineUnavailable 503
+    │  ├─ EngineRefused 4xx   ├─ EngineProtocolError 502     ├─ EngineUnavailable 503
+    │  │                                                  │  ├─ EngineLost 503
+    │  │                                                  │  ├─ LogprobsUntold 503
+    │  │                                                  │  └─ NoRank 503
+    │  └─ EngineNotPaused 502
+    ├─ GatewayDraining 503    the gateway itself, which is about to end
+    ├─ PauseEnded 409         a pause, which was over before it was as it was asked for
     ├─ RendererError 500      the renderer broke its contract
     └─ LedgerError 500        we would have recorded something untrue
     ConfigError               start-up only: exit 2, one line naming the setting and the remedy
+    └─ PackageAbsent          an optional package, which another choice may do without
 
 Errors are raised where they are known and turned into a caller's own dialect in one place, the server's middleware.
 """
@@ -81,6 +88,13 @@ class UnknownSession(ClientError):
     code = "session_not_found"
 
 
+class UnknownEngine(ClientError):
+    """No engine of this gateway has that URL, or it has no such rank."""
+
+    status = 404
+    code = "engine_not_found"
+
+
 class SessionExists(ClientError):
     """A session of that id is there already."""
 
@@ -134,6 +148,46 @@ class EngineUnavailable(EngineError):
     retryable = True
 
 
+class NoRank(EngineUnavailable):
+    """No engine answers, or none has room: nothing is wrong with any call, and the gateway says it by itself."""
+
+
+class LogprobsUntold(EngineUnavailable):
+    """Logprobs must be exact, and the engine has not told what its are; asked once more, it may."""
+
+    def __init__(self, message: str, *, rest_s: float) -> None:
+        super().__init__(message)
+        self.rest_s = rest_s
+        """How long it is not asked again."""
+
+
+class EngineNotPaused(EngineError):
+    """The engine does not do as `--engine-control` has it: it refuses to be paused, or knows nothing of that."""
+
+    status = 502
+    code = "engine_not_paused"
+
+
+class PauseEnded(GatewayError):
+    """The pause was over before it was as it was asked for: turns may run. Asked for with a longer lease it may be."""
+
+    status = 409
+    code = "pause_ended"
+    retryable = True
+
+
+class GatewayDraining(GatewayError):
+    """The gateway takes no new sessions, or no turns at all, since it is about to end; another may."""
+
+    status = 503
+    code = "gateway_draining"
+    retryable = True
+
+
+class EngineLost(EngineUnavailable):
+    """The connection to the engine could not be made, or broke."""
+
+
 class RendererError(GatewayError):
     """The renderer broke its contract."""
 
@@ -148,3 +202,11 @@ class LedgerError(GatewayError):
 
 class ConfigError(Exception):
     """The gateway cannot start as configured: one line that names the setting and the remedy."""
+
+
+class PackageAbsent(ConfigError):
+    """An optional package is not installed, which is no fault where something else serves as well."""
+
+    def __init__(self, package: str, remedy: str) -> None:
+        super().__init__(f"{package} is not installed: {remedy}")
+        self.package = package

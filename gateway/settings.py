@@ -5,16 +5,33 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gateway.core.side_arrays import SideArrayName
 from gateway.errors import ConfigError
+from gateway.render.options import Options, config_of
+from gateway.wire.engines import URL_WANTED, is_engine_url
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS
 from gateway.wire.noise import USUAL_KEYS, USUAL_PREFIXES
 from gateway.wire.score import TOKENS_IN_FLIGHT
 
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^/@#]+(/[^@#]*)?(#dp=[1-9][0-9]{0,2})?$")]
+
+def _engine_url(url: str) -> str:
+    if not is_engine_url(url):
+        raise ValueError(URL_WANTED)
+    return url
+
+
+Url = Annotated[str, AfterValidator(_engine_url)]
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
@@ -55,12 +72,24 @@ class Settings(BaseSettings):
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
     engine: Annotated[tuple[Url, ...], NoDecode] = ()
-    """Base URL of a vLLM server, with #dp=N at its end for N data-parallel ranks; repeatable, and a list with
-    commas in the environment."""
+    """Base URL of a vLLM server; repeatable, and a list with commas in the environment. How many data-parallel ranks it
+    has is found out, or said by #dp=N at its end. Others are added while the gateway runs: `gateway engines`."""
     engine_key: SecretStr = SecretStr("")
-    """The API key that the engines want."""
+    """The API key that the engines want, and the server at `render_url`."""
     renderer: str = "auto"
-    """``auto``, ``prime``, ``demo`` or ``module:factory``, a function that takes the tokenizer."""
+    """What turns messages into ids: ``auto``, ``prime``, ``tinker``, ``template``, ``remote``, ``demo``, or
+    ``module:factory``, a function that takes the tokenizer."""
+    renderer_name: str | None = None
+    """Which of the backend's renderers, where the model's name does not say: prime's family or tinker's name."""
+    renderer_config: str | None = None
+    """Options of prime's renderer as a JSON object, as its typed configuration has them."""
+    render_url: Url | None = None
+    """Base URL of the vLLM server whose template and tokenizer the `remote` renderer asks; the first engine's if not
+    given."""
+    tool_format: str | None = None
+    """How the model writes tool calls, for the `template` and `remote` renderers, where its template does not show."""
+    bridge_audit_interval: int = Field(default=50, ge=1)
+    """One in how many bridges of a kind that was certified is held against a full render; 1 holds all."""
     thinking_retention: Literal["all", "tool_cycle", "template"] = "all"
     """Which reasoning of earlier turns stays in bridged prompts: `all` that was sampled, that of the running
     `tool_cycle`, or what the model's own `template` keeps. A full render always does as the template."""
@@ -115,6 +144,42 @@ class Settings(BaseSettings):
     """How many tokens of rows are scored at once, over all engines; further rows wait."""
     connect_timeout_s: float = Field(default=5.0, gt=0)
     """How long connecting to an engine may take. Sampling itself has no limit."""
+    health_interval_s: float = Field(default=5.0, gt=0, le=3600)
+    """How often an engine is asked whether it is there, how much it has to do, and which ranks and models it has."""
+    rank_turns: int = Field(default=1024, ge=1)
+    """Turns at once on a rank; others wait here, where their order can be chosen."""
+    rank_prefill_tokens: int = Field(default=262_144, ge=1)
+    """Prompt tokens that a rank is given to prefill at once, so that a release after a pause is no herd; a longer
+    prompt goes alone."""
+    queue_turns: int = Field(default=4096, ge=0)
+    """Turns that may wait for a rank; more are refused with 503. Any number may be held by a pause."""
+    queue_wait_s: float = Field(default=600.0, gt=0)
+    """How long a turn may wait for a rank before it is refused with 503; pauses do not count."""
+    resident_share: float | None = Field(default=None, gt=0)
+    """How much of a rank's KV cache the sessions there may fill, idle ones too, before new ones wait: 1 is all of it.
+    Each counts with what it will probably come to, by the sessions that have ended.
+    By default new sessions never wait, since of those that nobody finishes it is not known whether they come back."""
+    resident_idle_s: float = Field(default=300.0, gt=0)
+    """How long after its last turn a session still counts as one that fills a rank's KV cache."""
+    resume_attempts: int = Field(default=5, ge=0)
+    """How often an answer that an engine cut short is carried on from its tokens, or made anew where it cannot be and
+    nothing of it was sent. With 0 the turn fails."""
+    resume_timeout_s: float = Field(default=600.0, gt=0)
+    """How long a cut answer waits for engines to carry it on, over all its cuts; pauses do not count."""
+    engine_stall_s: float = Field(default=120.0, gt=0)
+    """How long an engine may say nothing of an answer that it has begun before that is carried on elsewhere."""
+    cache_salt: Literal["start", "current", "none"] = "start"
+    """Which policy version keeps prefix caches apart: that at the `start` of a session or its group, the `current` one
+    (each context is prefilled anew after each weight sync), or `none`."""
+    engine_control: bool = False
+    """Drive the engines' own /pause and /resume with `/admin/pause` and `/admin/resume` (VLLM_SERVER_DEV_MODE=1)."""
+    pause_lease_s: float = Field(default=600.0, gt=0, le=86_400)
+    """How long a pause lasts that nobody ends or renews, unless it says otherwise itself."""
+    drain_timeout_s: float = Field(default=25.0, ge=0)
+    """How long turns may go on after SIGTERM before they are broken off."""
+    abort_quiet_s: float = Field(default=0.0, ge=0, le=600)
+    """How long an engine's call is let go on before it is aborted, unless ids have come: for disaggregated engines,
+    where an abort during the transfer of the KV cache does harm."""
     disconnect_grace_s: float = Field(default=0.0, ge=0, le=86_400)
     """How long a turn goes on when its client has left, so that a retry can join it. With 0 it is stopped at once."""
     keep_alive_s: float = Field(default=15.0, gt=0, le=3600)
@@ -132,6 +197,27 @@ class Settings(BaseSettings):
     """How long after its end a turn can answer a retry; clients that time out wait for up to ten minutes before."""
     retry_window_calls: int = Field(default=16_384, ge=0)
     """How many ended calls are kept for retries, over all sessions."""
+
+    @property
+    def renderer_options(self) -> Options:
+        """What is said of the renderer beside which one it is."""
+        first = self.engine[0] if self.engine and self.renderer == "remote" else None
+        url = self.render_url or first
+        return Options(
+            name=self.renderer_name,
+            config=config_of(self.renderer_config) if self.renderer_config is not None else None,
+            tool_format=self.tool_format,
+            render_url=url.partition("#")[0] if url else None,
+            api_key=self.engine_key.get_secret_value(),
+            audit_interval=self.bridge_audit_interval,
+        )
+
+    @field_validator("renderer_config")
+    @classmethod
+    def _is_an_object(cls, text: str | None) -> str | None:
+        if text is not None:
+            config_of(text)
+        return text
 
     @field_validator("engine", mode="before")
     @classmethod
@@ -177,10 +263,7 @@ class Settings(BaseSettings):
         return self
 
 
-_REASONS = {
-    "missing": "is required; see --help",
-    "string_pattern_mismatch": "must be like http://host:port, with #dp=N at its end for N data-parallel ranks",
-}
+_REASONS = {"missing": "is required; see --help"}
 """Where pydantic's own words do not say what to do."""
 
 

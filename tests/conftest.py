@@ -1,13 +1,10 @@
 """What more than one room's tests need."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
 import structlog
 from hypothesis import settings
 
-_TOKENIZER = "tokenizer-qwen3-3.7.2"
+from tests.tokenizers.folders import folder_of
 
 # How far property tests look: `make check` and `make check-deep`. Machines share their cores, so no example has a deadline.
 structlog.configure()  # as it comes, so that each test's log is caught with its output
@@ -19,7 +16,5 @@ settings.load_profile("default")
 
 @pytest.fixture(scope="session")
 def tokenizer_folder() -> str:
-    """The folder of the real Qwen3 tokenizer, made by the script on first use."""
-    script = Path(__file__).parent / "vllm" / "environment.sh"
-    cache = subprocess.run([script, "tokenizer"], check=True, capture_output=True, text=True).stdout.strip()
-    return str(Path(cache) / _TOKENIZER)
+    """The folder of the real Qwen3 tokenizer, made on first use."""
+    return str(folder_of("qwen3"))

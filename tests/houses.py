@@ -19,21 +19,21 @@ from tests.edge.house import MODEL_NAME, House, Json, OpenHouse, Words, serving
 from tests.edge.keeping import KeepingStore
 
 _load_tokenizer: Callable[..., Any] = cache(registry.load_tokenizer)
-_resolve: Callable[..., Any] = cache(registry.resolve)
+_renderers_for: Callable[..., Any] = cache(registry.renderers_for)
 
 
 @pytest.fixture(autouse=True)
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading the tokenizer takes a second, and making its renderer a quarter of one: once a session is enough."""
     monkeypatch.setattr(registry, "load_tokenizer", _load_tokenizer)
-    monkeypatch.setattr(registry, "resolve", _resolve)
+    monkeypatch.setattr(registry, "renderers_for", _renderers_for)
 
 
 @pytest.fixture(scope="session")
 def renderers(tokenizer_folder: str) -> Renderers:
     """The renderers that every gateway of these tests has."""
     tokenizer = _load_tokenizer(tokenizer_folder, MODEL_NAME)
-    made: Renderers = _resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0]
+    made: Renderers = _renderers_for("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0]
     return made
 
 
@@ -47,6 +47,8 @@ def words(renderers: Renderers) -> Words:
 async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
     """Open a gateway: `sim` are the settings of its engine, the rest its own; with `engine`, there is no sim.
 
+    `renderer` is an object, or the name of a backend.
+
     Both sockets are `narrow` if asked for.
     """
     async with AsyncExitStack() as stack:
@@ -56,7 +58,7 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
             sim: Json | None = None,
             ranks: int = 1,
             store: Store | None = None,
-            renderer: Renderer | None = None,
+            renderer: Renderer | str | None = None,
             narrow: bool = False,
             **settings: Any,
         ) -> House:
@@ -66,6 +68,10 @@ async def open_house(tokenizer_folder: str) -> AsyncIterator[OpenHouse]:
                 server = await stack.enter_async_context(serving(engine, narrow=narrow))
                 settings["engine"] = (str(server.make_url("")) + (f"#dp={ranks}" if ranks > 1 else ""),)
             settings = {"model": tokenizer_folder, "model_name": MODEL_NAME} | settings
+            if isinstance(renderer, str):
+                settings["renderer"], renderer = renderer, None
+            settings.setdefault("resume_attempts", 0)  # a fault is to be seen, not mended
+            settings.setdefault("drain_timeout_s", 0.0)  # or a test that fails waits for its turns
             app = create_app(Settings(**settings), renderer, store=store)
             gateway = await stack.enter_async_context(serving(app, narrow=narrow))
             http = await stack.enter_async_context(TestClient(gateway))

@@ -14,6 +14,7 @@ deliveries later. A prepared turn needs nothing of it but single values, so prom
 may be built in another thread meanwhile.
 """
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from gateway.core.rope import rope
 from gateway.core.sampling import SamplingRecord
 from gateway.core.tree import Tree
 from gateway.core.turn import Node, Prompt, Replay, Turn, answer_node
-from gateway.core.types import Answer, Completion, EndedBy, Message, Messages, Origin, TurnRequest, token_ids
+from gateway.core.types import Answer, Completion, EndedBy, Message, Messages, Origin, TurnRequest
 from gateway.errors import LedgerError
 
 _TURNS_ASKED = 8
@@ -232,6 +233,10 @@ class PendingTurn:
         """The new messages, as a bridge must show them to the model."""
         return self._in_own_words(self.messages[self.match.length :])
 
+    def answered(self) -> list[Message]:
+        """The history for a render, up to and with the answer that the extension follows."""
+        return self._in_own_words([*self.system, *self.match.recorded(self.messages[: self.match.length])])
+
     def history(self) -> list[Message]:
         """The whole history for a full render: our own answers as they were recorded."""
         return self._in_own_words([*self.system, *self.match.recorded(self.messages)])
@@ -241,9 +246,8 @@ class PendingTurn:
         own = self.ledger._own_ids
         return [_translated(message, own) for message in messages] if own else list(messages)
 
-    def bridged(self, ids: list[int], parent: Turn) -> Prompt:
-        """A prompt that begins with the parent's ids and its completion."""
-        new = token_ids(ids[parent.prompt.length + len(parent.completion.ids) :])
+    def bridged(self, ids: list[int], new: "array[int]", parent: Turn) -> Prompt:
+        """A prompt of the parent's ids, its completion, and ids that are `new`."""
         return Prompt(ids, parent.prompt.extended(parent.completion.ids, new), parent, None)
 
     def rendered(self, ids: list[int], reason: Reason) -> Prompt:

@@ -11,7 +11,7 @@ from typing import Protocol
 from gateway.core.ledger import PendingTurn
 from gateway.core.reason import Reason
 from gateway.core.turn import Prompt
-from gateway.core.types import FinishReason, Messages, Tools
+from gateway.core.types import FinishReason, Messages, Tools, token_ids
 
 
 class MessageRenderer(Protocol):
@@ -20,8 +20,13 @@ class MessageRenderer(Protocol):
     def render(self, messages: Messages, tools: Tools) -> list[int]:
         """The whole history and the opening of the next answer."""
 
-    def bridge(self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools) -> list[int] | None:
-        """The next prompt as an extension of the last turn; ``None`` when that cannot be proven."""
+    def bridge(
+        self, prompt_ids: list[int], sampled: list[int], new: Messages, tools: Tools, history: Messages
+    ) -> list[int] | None:
+        """The next prompt as an extension of the last turn; ``None`` when that cannot be proven.
+
+        `history` ends in the answer that was sampled. What comes behind the ids of both is sound; those need not be.
+        """
 
 
 def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:
@@ -31,13 +36,16 @@ def build_prompt(renderer: MessageRenderer, pending: PendingTurn) -> Prompt:
         parent = pending.parent
         prompt_ids, completion_ids = parent.prompt_ids().tolist(), parent.completion.ids.tolist()
         known = prompt_ids + completion_ids
-        ids = renderer.bridge(prompt_ids, completion_ids, pending.extension(), pending.request.tools)
+        new, tools = pending.extension(), pending.request.tools
+        ids = renderer.bridge(prompt_ids, completion_ids, new, tools, pending.answered())
         if ids is None:
             truncated = parent.completion.finish_reason is FinishReason.LENGTH
             reason = Reason.TRUNCATED_PARENT if truncated else Reason.BRIDGE_DECLINED
         elif len(ids) <= len(known) or ids[: len(known)] != known:
             reason = Reason.BRIDGE_UNPROVEN
         else:
-            return pending.bridged(ids, parent)
+            new_ids = token_ids(ids[len(known) :])
+            known += new_ids
+            return pending.bridged(known, new_ids, parent)
     assert reason is not None  # only a turn that has a parent may go without
     return pending.rendered(renderer.render(pending.history(), pending.request.tools), reason)

@@ -36,15 +36,22 @@ class Rope:
         todo: list[tuple[Rope, int, int] | array[int]] = [(self, 0, self.length)]
         while todo:  # from the end to the beginning
             part = todo.pop()
-            if isinstance(part, tuple):
-                run, start, end = part
-                todo += run._parts(start, end)
-            else:
+            if not isinstance(part, tuple):
                 found.append(part)
+                continue
+            run, start, end = part
+            todo += run._parts(start, end) if end - start < run.length else run._whole()
         whole = token_ids()
-        for own in reversed(found):
-            whole += own
+        whole.frombytes(b"".join(reversed(found)))
         return whole
+
+    def _whole(self) -> "list[tuple[Rope, int, int] | array[int]]":
+        """As `_parts` of all; bridged prompts are chains of hundreds of these, and to cut each costs twice as much."""
+        return [(self._base(), *piece) if isinstance(piece, tuple) else piece for piece in self.pieces]
+
+    def _base(self) -> "Rope":
+        assert self.base is not None  # what else would it be a slice of
+        return self.base
 
     def _parts(self, start: int, end: int) -> "Iterator[tuple[Rope, int, int] | array[int]]":
         """What makes up ids `start` to `end`."""
@@ -56,8 +63,7 @@ class Rope:
             if low >= high:
                 continue
             if isinstance(piece, tuple):
-                assert self.base is not None  # what else would it be a slice of
-                yield self.base, piece[0] + low, piece[0] + high
+                yield self._base(), piece[0] + low, piece[0] + high
             else:
                 yield piece[low:high]
 

@@ -4,13 +4,15 @@
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from gateway.core.types import JsonObject, Sampling
 
 Distribution = Literal["exact", "truncated", "penalised", "constrained", "greedy", "unknown"]
-LogprobsMode = Literal["processed", "raw", "unknown"]
-"""Of what an engine returns logprobs: of the distribution that it samples from, of the model's own, or who knows."""
+LogprobsMode = Literal["processed", "raw", "untold", "unknown"]
+"""Of what an engine returns logprobs: of the distribution that it samples from, or of the model's own; of one of these,
+but it has not told which; or who knows, since what it told is neither, or nothing can be told.
+"""
 
 _COLDEST = 0.01
 """Where vLLM raises a temperature to that is above 0 and below."""
@@ -49,6 +51,7 @@ def clamped(sampling: Sampling) -> Sampling:
         temperature=_COLDEST if warmth is not None and 0 < warmth < _COLDEST else warmth,
         top_k=0 if sampling.top_k == -1 else sampling.top_k,
         seed=None if sampling.seed == _NO_SEED else sampling.seed,
+        thinking_token_budget=None if sampling.thinking_token_budget == -1 else sampling.thinking_token_budget,
         logit_bias=bias or None,
     )
     return replace(sampling, top_p=1.0, top_k=0, min_p=0.0) if sampling.temperature == 0 else sampling
@@ -93,13 +96,45 @@ class SamplingRecord:
         """Whether the logprobs are known to be what the parameters in effect make of the model's logits.
 
         What logits processors do with `extra_args` is in processed logprobs, and nobody can say what it was; raw ones
-        are taken before.
+        are taken before. Of an engine that has not told they are where both kinds are.
         """
-        if self.logprobs_mode == "processed":
-            return self.distribution not in ("greedy", "unknown")
+        match self.logprobs_mode:
+            case "processed":
+                return self._has_known_distribution
+            case "raw":
+                return self._is_plain
+            case "untold":
+                return self._is_plain and self._has_known_distribution
+            case "unknown":
+                return False
+        assert_never(self.logprobs_mode)
+
+    @property
+    def hangs_on_mode(self) -> bool:
+        """Whether processed logprobs would be exact and raw ones not.
+
+        With `extra_args` it is the other way round, and nobody is asked.
+        """
+        return self._has_known_distribution and not (self._is_plain and self.logprobs_mode != "unknown")
+
+    @property
+    def _has_known_distribution(self) -> bool:
+        return self.distribution not in ("greedy", "unknown")
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether raw logprobs are processed ones, too."""
         used = self.effective
-        plain = used.temperature == 1 and not (is_penalised(used) or is_truncated(used))
-        return plain and self.logprobs_mode == "raw"
+        return used.temperature == 1 and not (is_penalised(used) or is_truncated(used) or is_confined(used))
+
+    def also(self, mode: LogprobsMode) -> "SamplingRecord":
+        """The record of a turn of which another part was sampled where logprobs are of `mode`."""
+        if mode == self.logprobs_mode:
+            return self
+        modes = {mode, self.logprobs_mode}
+        if not self._is_plain or "unknown" in modes:
+            return replace(self, logprobs_mode="unknown")
+        return replace(self, logprobs_mode="untold" if "untold" in modes else "raw")
 
 
 def record(
@@ -133,7 +168,7 @@ def _distribution(used: Sampling, *, constrained: bool) -> Distribution:
         return "greedy"
     if used.extra_args:
         return "unknown"
-    if constrained:
+    if constrained or is_confined(used):
         return "constrained"
     return "penalised" if is_penalised(used) else "truncated" if is_truncated(used) else "exact"
 
@@ -142,6 +177,11 @@ def is_penalised(used: Sampling) -> bool:
     """Whether single tokens are made more or less likely than the model has them."""
     neutral = (used.presence_penalty, used.frequency_penalty, used.repetition_penalty) == (0, 0, 1)
     return not neutral or any((used.logit_bias or {}).values()) or bool(used.min_tokens)
+
+
+def is_confined(used: Sampling) -> bool:
+    """Whether some ids, likely or not, cannot be sampled where they stand."""
+    return bool(used.bad_words or used.allowed_token_ids) or used.thinking_token_budget is not None
 
 
 def is_truncated(used: Sampling) -> bool:

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from typing import Literal
 
 from gateway.core import side_arrays
@@ -70,8 +71,6 @@ class Message:
 
 
 Messages = Sequence[Message]
-
-
 Flag = Literal["malformed_tool_call", "unparsed", "past_stop", "parse_differs", "stop_cut", "constrained"]
 """What was odd about an answer; `docs/parsing.md` says what each means."""
 
@@ -128,7 +127,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to sample; ``None`` leaves a parameter to the engine's default."""
+    """How to sample, in vLLM's words; ``None``, or nothing in a list, leaves a parameter to the engine's default."""
 
     max_tokens: int | None = None
     min_tokens: int | None = None
@@ -144,6 +143,10 @@ class Sampling:
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     logit_bias: Mapping[str, float] | None = None
+    bad_words: tuple[str, ...] = ()
+    allowed_token_ids: tuple[int, ...] = ()
+    thinking_token_budget: int | None = None
+    repetition_detection: Mapping[str, int] | None = None
     extra_args: JsonObject | None = None
 
 
@@ -199,6 +202,25 @@ class VersionSpan:
 
 
 UNKNOWN_VERSION = "unknown"
+MAX_VERSION_CHARS = 256
+"""How long the name of a policy version may be, whoever names it: answers have it in a header."""
+CutReason = Literal["lost", "engine_error", "abort", "no_finish", "stall", "pause", "removed"]
+"""Why an engine's call ended before its completion did; `docs/resume.md` says what each means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a completion went on in another call, since the one before had ended too early."""
+
+    position: int
+    """How many ids had been sampled."""
+    reason: CutReason
+    from_engine: str
+    from_rank: int
+    to_engine: str
+    to_rank: int
+    kv: Literal["kept", "recomputed"]
+    """Whether the ids before were read anew, by the policy of the time, or found in the rank's prefix cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +242,9 @@ class Completion:
     """What an engine sampled, with the evidence for each id.
 
     Raises:
-        LedgerError: there is no id; ids and logprobs differ in number; a logprob is not a
-            finite number at or below zero; the spans do not tile the ids; there are
-            alternatives, but not a row of them for each id; or a side array speaks of
-            other positions than it must.
+        LedgerError: there is no id; ids and logprobs differ in number; a logprob is not a finite number at or below
+            zero; the spans do not tile the ids; there are alternatives, but not a row of them for each id; or a side
+            array speaks of other positions than it must.
     """
 
     ids: "array[int]"
@@ -239,6 +260,8 @@ class Completion:
     """What else the engine said of each position, as far as it was asked and said it."""
     overshoot_tokens: int = 0
     """How many ids the engine sampled behind the stop string that ended the turn; they are discarded."""
+    cuts: tuple[Cut, ...] = ()
+    """Where it went on in another call, in order; positions within ``(0, C)``, each once."""
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -255,6 +278,9 @@ class Completion:
             position = span.end
         if position != len(self.ids):
             raise LedgerError(f"version spans end at {position}, not at {len(self.ids)} ids")
+        places = [0, *(cut.position for cut in self.cuts), len(self.ids)]
+        if any(before >= after for before, after in pairwise(places)):
+            raise LedgerError(f"cuts at {places[1:-1]} are not in order within {len(self.ids)} ids")
 
     @property
     def evidence(self) -> Evidence:
@@ -268,4 +294,5 @@ class Completion:
         alternatives = self.alternatives and self.alternatives.part(0, length)
         beside = side_arrays.head(self.side_arrays, length)
         over = self.overshoot_tokens + len(self.ids) - length
-        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside, over)
+        cuts = tuple(cut for cut in self.cuts if cut.position < length)
+        return Completion(self.ids[:length], self.logprobs[:length], reason, spans, alternatives, beside, over, cuts)

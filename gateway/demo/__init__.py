@@ -38,7 +38,6 @@ def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
     log.configure_process()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     try:
-        import jinja2  # noqa: F401  # transformers imports it when it is too late for advice
         import openai
     except ImportError as error:
         raise ConfigError(f"demo needs {error.name}: pip install 'rollout-gateway[demo]'") from None

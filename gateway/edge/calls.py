@@ -1,6 +1,7 @@
 """A call over HTTP: joined, replayed or begun, and answered."""
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from aiohttp import web
 from gateway.core.types import TurnRequest, deltas
 from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.delivery import ClientLeft, conclude, watched
+from gateway.edge.deps import Deps
 from gateway.edge.failure import noted
 from gateway.edge.feed import Feed
 from gateway.edge.labels import labels_of
@@ -22,9 +24,12 @@ from gateway.edge.session import TurnCall
 from gateway.edge.sessions import Sessions
 from gateway.edge.stream import Stream, Streams
 from gateway.edge.tasks import WaitedTask, WaitedTasks
-from gateway.edge.turn import Deps, take_turn
+from gateway.edge.turn import take_turn
+from gateway.errors import BadRequest
 from gateway.wire.dialect import Dialect
+from gateway.wire.generate import RANK_HEADER
 from gateway.wire.noise import Noise
+from gateway.wire.pause import header_value
 from gateway.wire.session_id import checked_session_id
 
 log = structlog.get_logger()
@@ -70,13 +75,14 @@ class Calls:
 
         asked, digest = read() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(read)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
+        rank_number = _rank_number(request)
         scope = checked_session_id(named) if named else None
         asked = replace(asked, labels=labels_of(request.headers, self._tag_headers))
         headers: dict[str, str] = {}
         sending = sending_of(scope, digest, request.headers)
         task = self.retries.find(sending)
         if task is None:
-            task = self._begin(asked, scope, request_id_of(request))
+            task = self._begin(asked, scope, request_id_of(request), rank_number)
             self.retries.add(sending, task)
         else:
             headers[_REPLAYED] = "true"
@@ -92,11 +98,23 @@ class Calls:
                 return web.Response()  # goes nowhere
             raise
 
-    def _begin(self, asked: TurnRequest, named: str | None, request_id: str) -> WaitedTask[Taken]:
+    def _begin(
+        self, asked: TurnRequest, named: str | None, request_id: str, rank_number: int | None
+    ) -> WaitedTask[Taken]:
         session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
-        feed = Feed(session_id, turn_ids, self._streams.room_bytes) if asked.stream else None
-        call = TurnCall(session_id, asked, turn_ids, request_id, anonymous=not named, feed=feed)
+        version = self._deps.versions.now
+        feed = Feed(session_id, turn_ids, self._streams.room_bytes, version) if asked.stream else None
+        call = TurnCall(
+            session_id,
+            asked,
+            turn_ids,
+            request_id,
+            anonymous=not named,
+            version=version,
+            rank_number=rank_number,
+            feed=feed,
+        )
         call.tell, call.is_alone = self.tasks.fail, self.tasks.is_alone
         about = {"session_id": session_id, "request_id": request_id}
         task = self.tasks.start(self._turns(call), may_cancel=lambda: not call.sealed, about=about)
@@ -111,7 +129,7 @@ class Calls:
             call.request = session.terms.governed(call.request)
             turns = await take_turn(call, session, self._deps)
             self._sessions.note(session, call.request.messages, turns)
-            return Taken(session, turns)
+            return Taken(session, turns, call.version)
 
     async def _whole(
         self, request: web.Request, asked: TurnRequest, dialect: Dialect, task: WaitedTask[Taken], headers: _Headers
@@ -122,7 +140,7 @@ class Calls:
         # Twenty thousand ids with their logprobs take 60 ms, and with alternatives two seconds.
         body = await asyncio.to_thread(encode) if asked.top_logprobs is not None else encode()
         ids = [turn.id for turn in taken.turns]
-        response = json_answer(body, headers=headers | _ids(taken.session.id, ids))
+        response = json_answer(body, headers=headers | _facts(taken.session.id, ids, taken.version))
         try:
             await response.prepare(request)
         except ConnectionError:
@@ -141,7 +159,8 @@ class Calls:
                 heard = await reader.wait(self._streams.keep_alive_s)
                 if heard and reader.has_ended:
                     await task.wait()  # which raises what failed
-                stream = Stream(request, self._streams, headers | _ids(feed.session_id, feed.turn_ids))
+                facts = _facts(feed.session_id, feed.turn_ids, feed.version)
+                stream = Stream(request, self._streams, headers | facts)
                 await stream.open()
                 answer = dialect.stream(feed, asked, created_s=int(time.time()), text_of=self._deps.text_of)
                 try:
@@ -162,6 +181,18 @@ class Calls:
         return stream.response
 
 
+def _rank_number(request: web.Request) -> int | None:
+    """The rank that the caller insists on.
+
+    Raises:
+        BadRequest: it names none.
+    """
+    said = request.headers.get(RANK_HEADER)
+    if said is not None and not re.fullmatch("[0-9]{1,4}", said):
+        raise BadRequest(f"the header {RANK_HEADER} must be the number of a data-parallel rank", param=RANK_HEADER)
+    return None if said is None else int(said)
+
+
 def _note_delivery(request: web.Request, taken: Taken, headers: _Headers) -> None:
     """An answer has reached its client."""
     taken.note_delivery(delivered=True)
@@ -176,13 +207,14 @@ def _note_loss(task: WaitedTask[Taken]) -> None:
         task.result.note_delivery(delivered=False)
 
 
-def _ids(session_id: str, turn_ids: Sequence[str]) -> _Headers:
-    return {"x-session-id": session_id, "x-turn-id": ",".join(turn_ids)}
+def _facts(session_id: str, turn_ids: Sequence[str], version: str) -> _Headers:
+    """What the head of an answer says of it: the policy version is that when the call came."""
+    return {"x-session-id": session_id, "x-turn-id": ",".join(turn_ids), "x-policy-version": header_value(version)}
 
 
 def _repeated(taken: Taken, room_bytes: int) -> Feed:
     """A call that is recorded, said once more."""
-    feed = Feed(taken.session.id, [turn.id for turn in taken.turns], room_bytes)
+    feed = Feed(taken.session.id, [turn.id for turn in taken.turns], room_bytes, taken.version)
     feed.prompt_ids = taken.turns[0].prompt_ids().tolist()
     feed.evidence = [turn.completion.evidence for turn in taken.turns]
     for index, turn in enumerate(taken.turns):

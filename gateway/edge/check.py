@@ -13,13 +13,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gateway.core.types import Sampling, TurnRequest
+from gateway.edge.admission import RankFinding, find_ranks
 from gateway.edge.engine import Engine
 from gateway.edge.probe import probed
 from gateway.errors import ConfigError, EngineUnavailable, GatewayError
 from gateway.render import registry
+from gateway.render.options import NO_OPTIONS, Options
+from gateway.render.translator import Translator
 from gateway.wire.collector import Collector
 from gateway.wire.engine_error import loaded
-from gateway.wire.generate import encode_request
+from gateway.wire.engine_facts import RANK_SINCE, dotted
+from gateway.wire.generate import RANK_HEADER, encode_request
 from gateway.wire.probe import PROCESSED_FLAG
 
 Status = Literal["ok", "warn", "fail"]
@@ -28,9 +32,6 @@ ENOUGH_FILES = 4096
 """File descriptors: each turn under way holds two sockets."""
 OLDEST, NEWEST = (0, 20), (0, 32)
 """The releases of vLLM that the gateway is tested with."""
-_RANK_SINCE = (0, 22)
-_NO_RANK = 1_000_000
-"""A rank that no engine has."""
 _TOP_K = 20
 """Engines that return sampling masks refuse a call without one."""
 _ASK_S, _SAMPLE_S = 10.0, 120.0
@@ -44,6 +45,8 @@ _TAKES_IDS = "/inference/v1/generate takes token ids"
 _KEEP_EVIDENCE = "the evidence must reach the gateway as vLLM sends it: look for a proxy, or see its log"
 _IS_IT_VLLM = "is this a vLLM of 0.20 or later? Give --engine its base URL, without /v1"
 
+_CHOOSE = "choose one with --renderer, see docs/renderers.md"
+_SAY_HOW = "say how the model writes calls with --tool-format, or choose another renderer with --renderer"
 _NO_TOOLS = "for agents with tools, bring a renderer that takes them with --renderer module:factory"
 
 
@@ -70,7 +73,7 @@ def check_files() -> Finding:
 
 
 def check_model(
-    model: str, name: str, spec: str, retention: str, *, bridgeless_ok: bool
+    model: str, name: str, spec: str, retention: str, *, bridgeless_ok: bool, options: Options = NO_OPTIONS
 ) -> tuple[list[Finding], list[int]]:
     """Findings about tokenizer and renderer, and the ids of a small prompt; none if there is no renderer."""
     try:
@@ -79,19 +82,21 @@ def check_model(
         return [Finding("model", "fail", str(error), "give --model a local folder, or a hub id that can be had")], []
     found = [Finding("model", "ok", f"{name}: a tokenizer of {len(tokenizer.get_vocab())} tokens")]
     try:
-        renderers, _ = registry.resolve(spec, tokenizer, None, retention=retention, bridgeless_ok=True)
+        renderers, _ = registry.renderers_for(
+            spec, tokenizer, None, retention=retention, bridgeless_ok=True, options=options
+        )
         translator = renderers.get({})
         prompt = renderers.small_prompt()
         refused = _NO_TOOLS if translator.call_ids == "refused" else ""
         found += [
-            Finding("renderer", "ok", f"{spec}: {type(translator.renderer).__name__}"),
+            Finding("renderer", "ok", str(renderers.chosen)),
             _bridge_finding(registry.bridged_roles(renderers), "warn" if bridgeless_ok else "fail"),
             Finding("thinking", "ok", _retention(translator.thinking_retention)),
             Finding("tool_call_ids", "warn" if refused else "ok", registry.CALL_IDS[translator.call_ids], refused),
+            _answers_finding(translator),
         ]
     except (ConfigError, GatewayError) as error:
-        remedy = "name the model it was made from with --model-name, or bring one with --renderer module:factory"
-        return [*found, Finding("renderer", "fail", str(error), remedy)], []
+        return [*found, Finding("renderer", "fail", str(error), _CHOOSE)], []
     return found, prompt
 
 
@@ -106,6 +111,14 @@ def _bridge_finding(bridged: set[str], never: Status) -> Finding:
     drawback = "nothing extends what was sampled: every turn is rendered in full and is a row of its own"
     remedy = "name the model it was made from with --model-name, or take it with --allow-bridgeless"
     return Finding("bridge", never, drawback, remedy)
+
+
+def _answers_finding(translator: Translator) -> Finding:
+    """How answers are read."""
+    finding = f"read as {translator.reads}"
+    if translator.takes_tools:
+        return Finding("answers", "ok", finding)
+    return Finding("answers", "warn", f"{finding}; requests with tools are refused", _SAY_HOW)
 
 
 def _retention(kept: str | None) -> str:
@@ -163,7 +176,7 @@ class _Questions:
             self.add("version", "warn", f"it does not say its version ({status})", _IS_IT_VLLM)
             return
         self.version = release = (int(numbers[1]), int(numbers[2]))
-        tested = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
+        tested = f"{dotted(OLDEST)} to {dotted(NEWEST)}"
         if release < OLDEST:
             self.add("version", "fail", f"vLLM {text} cannot take token ids", f"use vLLM {tested}")
         elif release > NEWEST:
@@ -218,7 +231,7 @@ class _Questions:
     async def _logprobs_mode(self) -> None:
         """Whether its logprobs are those of what is sampled from."""
         await self.engine.refresh()  # it tells the version, too
-        mode, reason, _ = await probed(self.engine, self.prompt, _SAMPLE_S)
+        mode, reason, *_ = await probed(self.engine, self.prompt, _SAMPLE_S)
         if mode == "processed":
             self.add("logprobs-mode", "ok", "processed: logprobs are those of what is sampled from")
             return
@@ -229,29 +242,26 @@ class _Questions:
 
     async def _rank(self) -> None:
         """Whether a call can be sent to one data-parallel rank: an engine that reads the header refuses this one."""
-        try:
-            collector = Collector()
-            async for payload in self._generated(_NO_RANK):
-                collector.feed(payload)  # the refusal may come as an event inside a 200
-        except GatewayError as error:
-            self._refused_rank(error)
+        found = await find_ranks(self.engine, self.prompt, _ASK_S, thorough=True)
+        if found.refusal is not None:
+            self._refused_rank(found.refusal, found)
             return
-        old = self.version is not None and self.version < _RANK_SINCE
-        why = f" before vLLM {_dotted(_RANK_SINCE)}" if old else ""
+        old = self.version is not None and self.version < RANK_SINCE
+        why = f" before vLLM {dotted(RANK_SINCE)}, and what is behind this URL counts as one rank" if old else ""
         remedy = "with one rank behind this URL nothing is lost; else give each rank a URL of its own"
-        self.add("ranks", "warn", f"X-data-parallel-rank is ignored{why}", remedy)
+        self.add("ranks", "warn", f"{RANK_HEADER} is ignored{why}", remedy)
 
-    def _refused_rank(self, error: GatewayError) -> None:
-        refused, used = re.search(r"out of range(?: \[0, (\d+)\))?", error.message), self.engine.ranks
-        if not refused and error.status != 400:
+    def _refused_rank(self, error: GatewayError, found: RankFinding) -> None:
+        if "out of range" not in error.message and error.status != 400:
             self.add("ranks", "warn", f"an unknown rank was answered with: {error.message}", _SEE_LOG)
             return
-        count = int(refused[1]) if refused and refused[1] else used
-        finding = f"X-data-parallel-rank is honoured; ranks here: {count}, used: {used}"
+        used = self.engine.declared_ranks or found.ranks or 1
+        count = found.behind or used
+        finding = f"{RANK_HEADER} is honoured; ranks here: {count}, used: {used}"
         grade: Status = "ok" if count == used else "warn" if count > used else "fail"
         self.add("ranks", grade, finding, "" if grade == "ok" else f"write --engine '{self.engine.url}#dp={count}'")
 
-    async def _generated(self, rank: int = 0) -> AsyncGenerator[bytes]:
+    async def _generated(self) -> AsyncGenerator[bytes]:
         """What one call for one token says, as a turn would make it, with a `top_k` where masks need one.
 
         Raises:
@@ -261,12 +271,8 @@ class _Questions:
         body = encode_request(self.prompt, request, max_tokens=1, stop_ids=())
         try:
             async with asyncio.timeout(_SAMPLE_S):
-                async with aclosing(self.engine.generate(body, request_id="check", rank=rank)) as payloads:
+                async with aclosing(self.engine.generate(body, request_id="check")) as payloads:
                     async for payload in payloads:
                         yield payload
         except TimeoutError:
             raise EngineUnavailable(f"no answer within {_SAMPLE_S:.0f} s") from None
-
-
-def _dotted(release: tuple[int, ...]) -> str:
-    return ".".join(map(str, release))

@@ -6,7 +6,7 @@ from aiohttp import web
 from gateway.edge.log import where
 from gateway.edge.metrics import Metrics
 from gateway.edge.request_id import request_id_of
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, NoRank
 
 log = structlog.get_logger()
 
@@ -18,6 +18,8 @@ def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayEr
     if not isinstance(error, GatewayError):
         log.error("unexpected failure", **about, **where(error))
         error = GatewayError("the gateway failed unexpectedly; its log says where")
+    elif isinstance(error, NoRank):  # expected: the pool has said why
+        log.warning("failed", code=error.code, status=error.status, **about)
     elif error.status >= 500:  # the rest is the caller's own
         log.warning("failed", code=error.code, status=error.status, **about, **where(error))
     # It has been told, and would keep what was in hand wherever it passed; and see `_forget` in edge/tasks.

@@ -1,26 +1,30 @@
 """What a streamed call has said so far, for those who read it while it goes on.
 
 One call can have several readers: a retry joins it and reads from the beginning. When even the furthest of them is too
-far behind, the call waits, and nobody reads the engine's socket meanwhile; how far the others fall behind has no limit,
-but what they have not taken is kept for the call anyway. With nobody to read it does not wait: it goes on for a retry
-to come.
+far behind, the call waits, and nobody reads the engine's socket meanwhile, unless it is to come to its end; how far the
+others fall behind has no limit, but what they have not taken is kept for the call anyway. With nobody to read it does
+not wait: it goes on for a retry to come.
 
 Mutable state: the attributes of `Feed` and of its readers. A feed ends with its call's task, and is not kept.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from gateway.core.types import Delta, Evidence
+from gateway.core.types import UNKNOWN_VERSION, Delta, Evidence
 from gateway.wire.pieces import PIECE_CHARS, Piece, pieces
 
 
 class Feed:
     """What the choices of one streamed call say. `room_bytes` is how far the furthest reader may fall behind."""
 
-    def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int) -> None:
+    def __init__(
+        self, session_id: str, turn_ids: Sequence[str], room_bytes: int, version: str = UNKNOWN_VERSION
+    ) -> None:
         self.session_id = session_id
         self.turn_ids = turn_ids
+        self.version = version
+        """The policy version when the call came."""
         self.prompt_ids: Sequence[int] = ()
         self.evidence: list[Evidence] = []
         """Of each choice, what was sampled so far."""
@@ -42,16 +46,20 @@ class Feed:
             self.begun = True
             self._wake()
 
-    async def add(self, said: Iterable[Piece]) -> None:
-        """Say more, as soon as one reader has room for it, or none is there."""
+    async def add(self, said: Iterable[Piece], *, waits: Callable[[], bool] = lambda: True) -> None:
+        """Say more, as soon as one reader has room for it, or none is there; or at once when it no longer `waits`."""
         for piece in said:
             size_bytes = len(piece.text.encode())
-            while not self._has_room(size_bytes):
+            while waits() and not self._has_room(size_bytes):
                 self._room.clear()
                 await self._room.wait()
             self._pieces.append(piece)
             self._said_bytes.append(self._said_bytes[-1] + size_bytes)
             self._wake()
+
+    def look_again(self) -> None:
+        """Who waits for room may have to wait no longer."""
+        self._room.set()
 
     def add_rest(self, index: int, told: Sequence[Delta], upto: int) -> None:
         """Say the last of one choice, see `pieces`. It is in the record of the turn, and cut only as it is taken."""

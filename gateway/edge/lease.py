@@ -1,64 +1,47 @@
-"""What is settled about one answer when it has its lease: the rank, the length that it may have, how it is sampled."""
+"""What a call holds while an engine works for it, and where it says how that went."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gateway.core.budget import Limit
-from gateway.core.sampling import SamplingRecord
-from gateway.core.types import Answer, Completion, EndedBy, FinishReason
-from gateway.edge.backends import Rank
-from gateway.edge.probe import Probes
-from gateway.errors import LogprobsNotExact
-from gateway.wire.probe import PROCESSED_FLAG
+from gateway.core.pool import Affinity
+from gateway.edge.rank import Rank
+from gateway.edge.ticket import Ticket
 
-_PLAIN = "temperature 1 and no top_p, top_k, min_p, penalties, logit_bias or min_tokens"
+if TYPE_CHECKING:
+    from gateway.edge.backends import Backends
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Lease:
-    """Where and how an answer is sampled."""
+    """One call's hold of a rank, from `Backends.lease`; Mutable: it notes that ids have come."""
 
     rank: Rank
-    limit: Limit
-    sampling: SamplingRecord
+    affinity: Affinity
+    _ticket: Ticket
+    _backends: "Backends"
+    _heard: bool = False
 
-    def ended_by(self, completion: Completion, answer: Answer) -> EndedBy:
-        """How a complete turn ended."""
-        if completion.finish_reason is FinishReason.LENGTH:
-            return self.limit.bound
-        return "tool_calls" if answer.message.tool_calls else "stop"
+    @property
+    def waited_s(self) -> float:
+        """How long the call has waited for it, but for pauses; what its demand had waited counts, too."""
+        return self._ticket.waited_s
 
-    async def proven(self, probes: Probes | None) -> "Lease":
-        """The same, by what is known of the engine now.
+    def heard(self) -> None:
+        """The first ids have come: the prompt is prefilled. May be repeated."""
+        if not self._heard:
+            self._heard = True
+            self._backends.heard(self._ticket)
 
-        With `probes` the logprobs must be those of the distribution that is sampled from.
+    def cached(self, tokens: int) -> None:
+        """The call has been broken off by nobody's fault, and a context of `tokens` is cached on the rank."""
+        self._backends.places.cached(self._ticket, tokens)
 
-        Raises:
-            LogprobsNotExact: they are not.
-            EngineUnavailable: that is not found out yet.
-        """
-        engine, now = self.rank.engine, self._now()
-        if probes is None or now.sampling.logprobs_exact:
-            return now
-        if now.sampling.distribution == "greedy":
-            raise LogprobsNotExact(
-                "greedy sampling has no distribution that logprobs could be of: ask for a temperature above 0"
-            )
-        await probes.settle(engine)
-        mode, reason, _ = engine.logprobs
-        proven = self._now()
-        if proven.sampling.logprobs_exact:
-            return proven
-        why, remedy = "the engine's are those of the model", f"start vLLM with {PROCESSED_FLAG}, or ask for {_PLAIN}"
-        if mode == "unknown":
-            why, remedy = (
-                f"it is not known what the engine's are ({reason})",
-                f"start another vLLM, with {PROCESSED_FLAG}",
-            )
-        elif mode == "processed":
-            why, remedy = "nobody knows what logits processors do with extra_args", "leave them out"
-        raise LogprobsNotExact(
-            f"the logprobs would not be those of the distribution that is sampled from, since {why}: {remedy}"
-        )
+    def ended(self, tokens: int) -> None:
+        """The call has ended well, and a context of `tokens` is cached on the rank."""
+        self.cached(tokens)
+        self._backends.checks.answered(self.rank)
 
-    def _now(self) -> "Lease":
-        return replace(self, sampling=replace(self.sampling, logprobs_mode=self.rank.engine.logprobs.mode))
+    def failed(self) -> None:
+        """The call has failed by the engine's fault, or the way to it: the session's next one goes elsewhere first."""
+        self.affinity.shuns = self.rank.name
+        self._backends.checks.failed(self.rank)

@@ -124,7 +124,12 @@ def configure_process() -> None:
 
 
 def hush() -> None:
-    """Keep requests that are no HTTP out of the log: aiohttp's words on them repeat them, keys included."""
+    """Keep out of the log what others say too much of.
+
+    Of requests that are no HTTP aiohttp's words repeat them, keys included; urllib3 tells of each try to reach a
+    server, and what comes of the last one is told here.
+    """
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     logging.getLogger("aiohttp.server").addFilter(_is_no_ill_request)
 
 

@@ -1,9 +1,9 @@
-"""Of what each engine returns logprobs: asked when it is admitted, and again, less and less often, while it is unknown.
+"""Of what an engine returns logprobs: asked when a turn's exactness hangs on it, and never since an engine is there.
 
-A probe is two calls for one token. It holds nothing up: an engine that is slow or paused is let go after a while, and
-takes turns meanwhile. Each runs in a task of its own, whoever waits for it, until the engine is another one or the
-gateway stops. What was found out stays until the engine was away, since it may be another one then; it is asked again
-after minutes, in case it was away between two turns and nobody noticed.
+A probe is two calls for one token, in a task of its own, whoever waits for it; an engine that is slow or paused is let
+go after a while. Where logprobs must be exact a turn waits for it, and others begin it and go on. What was found out
+stays until the engine may be another one. Turns that hang on it have it asked again: less and less often while it is
+unknown, and after minutes when it is known, in case the engine was away between two turns and nobody noticed.
 
 Mutable state: what was asked of each engine; what that came to is the engine's own.
 """
@@ -12,16 +12,18 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from math import inf
+from weakref import WeakKeyDictionary
 
 import structlog
 
 from gateway.core.types import Completion
 from gateway.edge.engine import Engine
+from gateway.edge.gate import Gate
 from gateway.edge.log import where
-from gateway.errors import EngineUnavailable, GatewayError
+from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError, LogprobsUntold
 from gateway.wire.collector import Collector
 from gateway.wire.probe import (
     ALTERNATIVES,
@@ -30,72 +32,107 @@ from gateway.wire.probe import (
     LogprobsFinding,
     encode_probe,
     mode_of,
-    untold_by,
+    unknown_by,
 )
 
 log = structlog.get_logger()
 
 PATIENCE_S = 5.0
 """How long a probe may take; the first call with logprobs can take longer, and is faster when it is asked again."""
-_START_S = 1.0
-"""How long the start may be held up by the first ones."""
-_WATCH_INTERVAL_S = 2.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 300.0
 """Between two probes of one engine."""
+_REPRIEVE_S = 30.0
+"""How long an engine is not asked again, though it was away meanwhile, whose answer was none as we know them."""
 
 
 @dataclass(slots=True, eq=False)
 class _Inquiry:
-    """What was asked of one engine since it was admitted."""
+    """What was asked of one engine since it may have become another one."""
 
+    incarnation: int
+    """Which of those that the engine has been."""
     task: asyncio.Task[None] | None = None
     """The last probe."""
     asked_s: float = -inf
     """When the last one that was not broken off ended."""
     pause_s: float = 0.0
     """How long after that the next is due."""
+    is_in_vain: bool = False
+    """Whether what it answered is no answer of an engine as we know them."""
 
     @property
     def under_way(self) -> bool:
         """Whether a probe is."""
         return self.task is not None and not self.task.done()
 
+    def successor(self, incarnation: int) -> "_Inquiry":
+        """Of what the engine is now. One whose answer was none is left alone as long, or each cut of a call would have
+        it asked in vain.
+        """
+        if not self.is_in_vain:
+            return _Inquiry(incarnation)
+        return _Inquiry(incarnation, asked_s=self.asked_s, pause_s=_REPRIEVE_S, is_in_vain=True)
+
 
 class Probes:
-    """The probes of the engines of one gateway; all ask for a continuation of `prompt`. `clock` gives seconds."""
+    """The probes of the engines of one gateway; all ask for a continuation of `prompt`. `clock` gives seconds.
 
-    def __init__(self, prompt: Sequence[int], clock: Callable[[], float] = time.monotonic) -> None:
+    With `exact` no turn is sampled whose logprobs are not known to be exact. While the `gate` holds all turns nothing
+    is asked.
+    """
+
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        clock: Callable[[], float] = time.monotonic,
+        gate: Gate | None = None,
+        *,
+        exact: bool = False,
+    ) -> None:
+        self.exact = exact
         self._prompt = prompt
         self._clock = clock
-        self._inquiries: dict[Engine, _Inquiry] = {}
+        self._gate = gate or Gate()
+        self._inquiries: WeakKeyDictionary[Engine, _Inquiry] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def admit(self, engine: Engine) -> None:
-        """An engine answers, at first or again: it is due, and what is being asked was of another one."""
-        former = self._inquiries.get(engine)
+    def forget(self, engine: Engine) -> None:
+        """An engine was removed: what is being asked of it is broken off."""
+        former = self._inquiries.pop(engine, None)
         if former is not None and former.task is not None:
-            if former.task is asyncio.current_task():
-                return  # it noticed, and asks the one that there is now
             former.task.cancel()
-        self._inquiries[engine] = _Inquiry()
+
+    def _inquiry(self, engine: Engine) -> _Inquiry:
+        """That of what an engine is now; what was being asked of another one is broken off."""
+        inquiry = self._inquiries.get(engine)
+        if inquiry is None:
+            inquiry = self._inquiries[engine] = _Inquiry(engine.incarnation)
+        elif inquiry.incarnation != engine.incarnation:
+            if inquiry.task is not None:
+                inquiry.task.cancel()
+            inquiry = self._inquiries[engine] = inquiry.successor(engine.incarnation)
+        return inquiry
 
     def is_due(self, engine: Engine) -> bool:
-        """Whether an engine is there and should be asked now."""
-        inquiry = self._inquiries.get(engine)
-        if inquiry is None or inquiry.under_way or engine.max_model_len is None:
+        """Whether an engine should be asked, for who does not wait for it."""
+        inquiry = self._inquiry(engine)
+        if inquiry.under_way or not engine.is_known or self._is_held:
             return False
         return self._clock() >= inquiry.asked_s + inquiry.pause_s
 
-    async def begin(self) -> None:
-        """Ask the engines that are there; they are waited for, but not for long."""
-        if tasks := self._ask_due():
-            await asyncio.wait(tasks, timeout=_START_S)
+    @property
+    def _is_held(self) -> bool:
+        return self._gate.held == "all"
 
-    async def watch(self) -> None:
-        """Keep asking, until cancelled."""
-        while True:
-            await asyncio.sleep(_WATCH_INTERVAL_S)
-            self._ask_due()
+    def begin(self, engine: Engine) -> None:
+        """Ask an engine if that is due; nobody waits for it."""
+        if self.is_due(engine):
+            _ = self._task(engine)
+
+    @property
+    def under_way(self) -> int:
+        """How many engines are being asked."""
+        return len(self._tasks)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -103,28 +140,36 @@ class Probes:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def ask(self, engine: Engine) -> None:
-        """Wait for the probe of an engine that is under way, or else for a new one; who leaves ends nothing."""
-        await asyncio.wait([self._task(engine)], timeout=PATIENCE_S)
-
     async def settle(self, engine: Engine) -> None:
         """Ask an engine that has not told now, unless it has just been asked; for who cannot go on without.
 
-        Raises:
-            EngineUnavailable: it does not tell, and another time may.
-        """
-        inquiry = self._inquiries[engine]
-        rested = self._clock() >= inquiry.asked_s + _FIRST_PAUSE_S
-        if not engine.logprobs.answered and (inquiry.under_way or rested):
-            await self.ask(engine)
-        if not engine.logprobs.answered:
-            raise EngineUnavailable(f"of what {engine.url} returns logprobs is not known yet: {engine.logprobs.reason}")
+        Where it becomes another one meanwhile that is asked, all within the time that a probe may take.
 
-    def _ask_due(self) -> list[asyncio.Task[None]]:
-        return [self._task(engine) for engine in self._inquiries if self.is_due(engine)]
+        Raises:
+            LogprobsUntold: it does not tell, and another time may.
+            EngineUnavailable: its answers are none as we know them.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                while self._may_tell(engine):
+                    await asyncio.wait([self._task(engine)])
+        if engine.logprobs.answered:
+            return
+        inquiry, why = self._inquiry(engine), f"is not known yet: {engine.logprobs.reason}"
+        if inquiry.is_in_vain:
+            raise EngineUnavailable(f"of what {engine.url} returns logprobs {why}")
+        rest_s = max(0.0, inquiry.asked_s + _FIRST_PAUSE_S - self._clock())
+        raise LogprobsUntold(f"of what {engine.url} returns logprobs {why}", rest_s=rest_s)
+
+    def _may_tell(self, engine: Engine) -> bool:
+        """Whether an engine has not told, and is being asked or may be."""
+        inquiry = self._inquiry(engine)
+        if engine.logprobs.answered or self._is_held:
+            return False
+        return inquiry.under_way or self._clock() >= inquiry.asked_s + _FIRST_PAUSE_S
 
     def _task(self, engine: Engine) -> asyncio.Task[None]:
-        inquiry = self._inquiries[engine]
+        inquiry = self._inquiry(engine)
         if inquiry.task is None or inquiry.task.done():
             inquiry.task = asyncio.create_task(self._probe(engine, inquiry))
             self._tasks.add(inquiry.task)
@@ -132,18 +177,23 @@ class Probes:
         return inquiry.task
 
     async def _probe(self, engine: Engine, inquiry: _Inquiry) -> None:
-        finding = await probed(engine, self._prompt, PATIENCE_S)
+        if self._is_held:  # it was closed since that was decided
+            return
+        with self._gate.beside_turns():
+            finding = await probed(engine, self._prompt, PATIENCE_S)
         doubled_s = min(max(inquiry.pause_s * 2, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
-        inquiry.pause_s = doubled_s if finding.mode == "unknown" else _LONGEST_PAUSE_S
+        inquiry.is_in_vain = not finding.is_usable
+        inquiry.pause_s = _LONGEST_PAUSE_S if finding.mode in ("processed", "raw") else doubled_s
+        inquiry.pause_s = max(inquiry.pause_s, _REPRIEVE_S if inquiry.is_in_vain else 0.0)
         inquiry.asked_s = self._clock()
-        if engine.learn(finding):
+        if inquiry.incarnation == engine.incarnation and engine.learn(finding):
             _tell(engine)
 
 
 async def probed(engine: Engine, prompt: Sequence[int], within_s: float) -> LogprobsFinding:
     """What two calls tell of an engine's logprobs. It does not raise: what cannot be found out is unknown."""
-    if untold := untold_by(engine.version):
-        return untold
+    if unknown := unknown_by(engine.version):
+        return unknown
     try:
         async with asyncio.timeout(within_s):
             # One after the other: side by side they would be computed together, and other than alone.
@@ -151,12 +201,14 @@ async def probed(engine: Engine, prompt: Sequence[int], within_s: float) -> Logp
         return mode_of(cold, warm)
     except TimeoutError:
         reason = "it did not answer in time: is it paused?"
+    except EngineProtocolError as error:
+        return LogprobsFinding("unknown", error.message, answered=False, is_usable=False)
     except GatewayError as error:
         reason = error.message
     except Exception:
         log.exception("a probe failed", engine=engine.url, **where())
         reason = "the probe failed, see the log"
-    return LogprobsFinding("unknown", reason, answered=False)
+    return LogprobsFinding("untold", reason, answered=False)
 
 
 async def _sampled(engine: Engine, prompt: Sequence[int], temperature: float) -> Completion:
@@ -168,7 +220,7 @@ async def _sampled(engine: Engine, prompt: Sequence[int], temperature: float) ->
 
 
 def _tell(engine: Engine) -> None:
-    mode, reason, _ = engine.logprobs
+    mode, reason, *_ = engine.logprobs
     if mode == "processed":
         log.info("logprobs are those of what is sampled from", engine=engine.url, mode=mode)
         return

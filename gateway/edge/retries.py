@@ -22,6 +22,7 @@ from enum import IntEnum, auto
 from hashlib import blake2b
 
 from gateway.core.turn import Turn
+from gateway.core.types import UNKNOWN_VERSION
 from gateway.edge.session import Session
 from gateway.edge.tasks import WaitedTask
 from gateway.errors import BadRequest
@@ -37,6 +38,8 @@ class Taken:
 
     session: Session
     turns: tuple[Turn, ...]
+    version: str = UNKNOWN_VERSION
+    """The policy version when it came."""
 
     def note_delivery(self, *, delivered: bool) -> None:
         """Whether the answer reached its client."""

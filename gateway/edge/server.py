@@ -10,6 +10,7 @@ from aiohttp import web
 
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
+from gateway.edge.deps import Deps
 from gateway.edge.failure import noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.pull import Pull
@@ -19,9 +20,9 @@ from gateway.edge.score import Scorer, Scoring
 from gateway.edge.sessions import Sessions
 from gateway.edge.standing import Reading
 from gateway.edge.trajectories import Trajectories
-from gateway.edge.turn import Deps
 from gateway.errors import BadRequest, Forbidden, TooLarge, Unauthorized
 from gateway.wire import chat
+from gateway.wire.engines import encode_models
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -95,18 +96,21 @@ class Server:
         return web.json_response({"status": "ok"})
 
     async def ready(self, _request: web.Request) -> web.Response:
-        """At least one engine has answered."""
-        ready = bool(self.deps.backends.known())
-        return web.json_response({"status": "ready" if ready else "no engine answers"}, status=200 if ready else 503)
+        """Some engine takes turns, and new sessions are taken."""
+        trouble = self.deps.backends.trouble if self.sessions.takes_new else "draining"
+        return web.json_response({"status": trouble or "ready"}, status=503 if trouble else 200)
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """Prometheus' text format."""
         return web.Response(body=self.deps.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     async def models(self, _request: web.Request) -> web.Response:
-        """An engine's own list of models."""
-        status, body = await self.deps.backends.relay("/v1/models")
-        return _json(body, status=status)
+        """What the engines serve: the list of the one that there is, or those of all as one."""
+        answers = await self.deps.backends.relay("/v1/models")
+        if len(answers) == 1:
+            status, body = answers[0]
+            return _json(body, status=status)
+        return _json(encode_models([body for status, body in answers if status == 200]))
 
     async def chat_completions(self, request: web.Request) -> web.StreamResponse:
         """One turn in OpenAI's chat dialect."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
 from gateway.core.ledger import Ledger
+from gateway.core.pool import Affinity
+from gateway.core.salt import Start
 from gateway.core.terms import Terms
-from gateway.core.types import JsonObject, TurnRequest
+from gateway.core.types import UNKNOWN_VERSION, JsonObject, TurnRequest
 from gateway.edge.feed import Feed
 from gateway.wire.sessions import Finish, SessionState
 
@@ -32,6 +34,12 @@ class TurnCall:
     """Is told why it has failed, as soon as that is known."""
     is_alone: Callable[[], bool] = lambda: False
     """Whether nobody waits for its turns any more; for the task that takes them."""
+    version: str = UNKNOWN_VERSION
+    """The policy version when it came."""
+    rank_number: int | None = None
+    """The data-parallel rank that the caller insists on."""
+    discarded_tokens: int = 0
+    """Sampled for answers that were made anew, and not recorded yet."""
     feed: Feed | None = None
     """Takes what the answers say while they are sampled, where they are streamed."""
 
@@ -61,9 +69,11 @@ class Session:
         self.created_s = created_s
         self.number = 0
         """Its place among all sessions, in the order in which they came to exist; 0 before."""
+        self.start = Start()
+        """At which policy version it, or its group, began."""
         self.ledger = Ledger(policy)
-        self.pin: str | None = None
-        """The rank of the last turn, whose cache holds the prefix: the next goes there while it answers."""
+        self.affinity = Affinity(session_id)
+        """The rank whose cache holds its prefix: the next turn goes there while that takes turns."""
         self.kept = False
         """Whether it exists without a turn, because somebody made or finished it."""
         self.anonymous = False
@@ -104,8 +114,10 @@ class Session:
         """Of the turns in flight those that may still become complete."""
         return sum(held.call.request.n for held in self.held if not held.call.failed)
 
-    def spent(self) -> Spent:
-        """What has been used up so far. Each turn is looked at once."""
+    def spent(self, *, but: TurnCall | None = None) -> Spent:
+        """What has been used up so far, by what calls under way have discarded, too, save one. Each turn is looked at
+        once.
+        """
         for turn in self.ledger.turns[self._counted :]:
             done, spent = turn.status == "complete", self._spent
             self._spent = Spent(
@@ -115,14 +127,22 @@ class Session:
                 spent.completion_tokens + len(turn.completion.ids),
             )
             self._counted += 1
-        return self._spent
+        discarded_tokens = sum(held.call.discarded_tokens for held in self.held if held.call is not but)
+        return replace(self._spent, completion_tokens=self._spent.completion_tokens + discarded_tokens)
 
-    def limit(self, request: TurnRequest, *, model_tokens: int, prompt_tokens: int) -> Limit:
-        """How long one answer to `request` may be; see `Budget.limit`."""
-        budget, asked = self.terms.budget, request.sampling.max_tokens
-        return budget.limit(
-            self.spent(), model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=request.n
+    def limit(self, call: TurnCall, *, model_tokens: int, prompt_tokens: int, discarded_tokens: int = 0) -> Limit:
+        """How long one answer of a call may be, of which so much was discarded: that is off its own share.
+
+        See `Budget.limit`.
+        """
+        budget, asked, n, spent = (
+            self.terms.budget,
+            call.request.sampling.max_tokens,
+            call.request.n,
+            self.spent(but=call),
         )
+        spent = replace(spent, completion_tokens=spent.completion_tokens + n * discarded_tokens)
+        return budget.limit(spent, model_tokens=model_tokens, prompt_tokens=prompt_tokens, asked=asked, n=n)
 
     def finish(self, finish: Finish) -> None:
         """Take no more turns; those in flight still end. A later finish may change the reward."""

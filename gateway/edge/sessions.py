@@ -5,18 +5,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
+from typing import Literal
 
 from gateway.core.canon import Policy, root_of
 from gateway.core.ledger import Known
+from gateway.core.pool import Affinity
 from gateway.core.prefixes import Prefixes, places
+from gateway.core.salt import Starts
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
 from gateway.edge.rollouts import MAX_SESSIONS, Rollouts
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
-from gateway.errors import BadRequest, SessionClosed, SessionExists, UnknownSession
+from gateway.errors import BadRequest, GatewayDraining, SessionClosed, SessionExists, UnknownSession
 from gateway.wire.sessions import Finish, Freed, Page, SessionState
+
+Admitted = Literal["all", "existing", "none"]
+"""Whose turns are taken: everybody's, those of sessions that exist, or nobody's."""
 
 
 class Sessions:
@@ -24,7 +30,8 @@ class Sessions:
 
     One exists from when it is made, or from its first turn; one that is neither made nor got a turn is forgotten
     with its last call. What its terms leave open is as `defaults` have it. A deleted id is refused for
-    `tombstone_ttl_s`, whatever still runs or comes late. `clock` gives seconds.
+    `tombstone_ttl_s`, whatever still runs or comes late. `over` is told of each that takes no more turns: where its
+    prefix was cached. `clock` gives seconds.
     """
 
     def __init__(
@@ -33,11 +40,13 @@ class Sessions:
         policy: Policy = "canonical",
         defaults: Terms | None = None,
         tombstone_ttl_s: float = 86_400.0,
+        over: Callable[[Affinity], None] = lambda _affinity: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
         self._defaults = defaults or Terms(sampling_rule="agent", client_seed="drop")
         self._tombstone_ttl_s = tombstone_ttl_s
+        self._over = over
         self._clock = clock
         self._sessions: dict[str, Session] = {}
         # Those that exist stand in the order of their numbers.
@@ -46,25 +55,39 @@ class Sessions:
         self._tombstones: dict[str, float] = {}
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
+        self._starts = Starts()
+        self._admitted: Admitted = "all"
 
     def __len__(self) -> int:
         """How many are held, those in their first call included."""
         return len(self._sessions)
 
+    @property
+    def takes_new(self) -> bool:
+        """Whether new ones are taken."""
+        return self._admitted == "all"
+
+    def admit(self, admitted: Admitted) -> None:
+        """From now on take turns only of those."""
+        self._admitted = admitted
+
     def create(self, session_id: str, terms: Terms) -> Session:
         """Make a session that exists without turns.
 
         Raises:
+            GatewayDraining: no new ones are taken.
             SessionExists: there is one of that id.
             SessionClosed: there was one, and it was deleted.
             BadRequest: its rollout has as many sessions as it may.
         """
         self._refuse_deleted(session_id)
+        self._refuse_late(new=True)
         if len(self.rollouts.sessions(terms.rollout_id or session_id)) >= MAX_SESSIONS:
             raise BadRequest(f"a rollout has at most {MAX_SESSIONS} sessions: begin another", param="rollout_id")
         if session_id in self._sessions:
             raise SessionExists(f"there is a session {session_id!r} already: choose another id", param="session_id")
         session = self._sessions[session_id] = self._made(session_id, terms)
+        session.start = self._starts.enter(terms.group_id)
         session.kept = True
         self._number(session)
         return session
@@ -73,12 +96,14 @@ class Sessions:
         """Finish a session, be it in its first call; see `Session.finish`."""
         session.finish(finish)
         self._number(session)
+        self._over(session.affinity)
 
     @contextmanager
     def entered(self, call: TurnCall) -> Iterator[Session]:
         """The session for the time of one call, made if need be; for the task that takes the call's turns.
 
         Raises:
+            GatewayDraining: no new ones are taken, or no turns at all.
             SessionClosed: it was finished, or was deleted before the call or during it.
             TooManyRequests: its budget does not suffice.
         """
@@ -98,10 +123,12 @@ class Sessions:
             self._number(session)
             if not (session.held or session.exists or session.deleted):
                 self._sessions.pop(session.id, None)
+                self._over(session.affinity)
 
     def _admitting(self, call: TurnCall) -> Session:
         self._refuse_deleted(call.session_id)
         session = self._sessions.get(call.session_id)
+        self._refuse_late(new=session is None)
         if session is None:
             session = self._made(call.session_id, Terms())
             session.anonymous = call.anonymous
@@ -113,6 +140,11 @@ class Sessions:
 
     def _made(self, session_id: str, terms: Terms) -> Session:
         return Session(session_id, terms.over(self._defaults), policy=self._policy, created_s=self._clock())
+
+    def _refuse_late(self, *, new: bool) -> None:
+        if self._admitted == "none" or (new and self._admitted == "existing"):
+            what = "new sessions" if self._admitted == "existing" else "turns"
+            raise GatewayDraining(f"the gateway takes no {what} any more, since it is about to end: try another")
 
     def _number(self, session: Session) -> None:
         """Give a session its places in listings, once it exists, and once it has ended.
@@ -223,8 +255,10 @@ class Sessions:
             if self._sessions.get(session_id) is not session:
                 return  # another has done it, and the id may be somebody else's by now
             forget(session_id)
+            self._over(session.affinity)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self._starts.leave(session.terms.group_id)
             self._tombstones[session_id] = self._clock()
 
     def _is_deleted(self, session_id: str) -> bool:

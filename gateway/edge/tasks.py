@@ -153,6 +153,21 @@ class WaitedTasks:
         waited._task.add_done_callback(self._tasks.pop)
         return waited
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._tasks)
+
+    async def ended(self, limit_s: float, *, unless: "asyncio.Future[Any]") -> None:
+        """Wait until there is none, those included that begin meanwhile; no longer than so, or until `unless` is done.
+
+        They go on, those that are left.
+        """
+        clock = asyncio.get_running_loop().time
+        until_s = clock() + limit_s
+        while self._tasks and not unless.done() and clock() < until_s:
+            ending = asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.wait({ending, unless}, timeout=until_s - clock(), return_when=asyncio.FIRST_COMPLETED)
+
     def fail(self, error: BaseException) -> None:
         """Say, from within a task of these, that it will fail with `error`, though it has something left to do.
 

@@ -10,6 +10,7 @@ import orjson
 from gateway.errors import BadRequest, ClientError
 from gateway.mask.rows import MaskedRow, Side, Unmaskable, rows_of, shortened
 from gateway.render import registry
+from gateway.render.options import NO_OPTIONS, Options
 from gateway.wire import chat
 from gateway.wire.noise import Noise
 
@@ -32,10 +33,14 @@ class Conversations:
         ConfigError: the tokenizer or the renderer cannot be had.
     """
 
-    def __init__(self, model: str, name: str, renderer: str, max_tokens: int | None, side: Side) -> None:
+    def __init__(
+        self, model: str, name: str, renderer: str, max_tokens: int | None, side: Side, *, options: Options = NO_OPTIONS
+    ) -> None:
         tokenizer = registry.load_tokenizer(model, name)
         # Nothing is bridged here, and earlier thoughts stand in a prompt where the model's template has them.
-        self._renderers, _ = registry.resolve(renderer, tokenizer, None, retention="template", bridgeless_ok=True)
+        self._renderers, _ = registry.renderers_for(
+            renderer, tokenizer, None, retention="template", bridgeless_ok=True, options=options
+        )
         self._max_tokens = max_tokens
         self._side = side
         self._conversations = self._rows = self._ids = self._trained = 0

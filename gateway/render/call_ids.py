@@ -7,14 +7,14 @@ from hashlib import blake2b
 from typing import Literal
 
 from gateway.core.types import Message, Messages, ToolCall, Tools
-from gateway.errors import RendererError
+from gateway.errors import BadRequest, RendererError
+from gateway.render.trial import LOOK
 
 CallIds = Literal["hidden", "shown", "demanded", "refused"]
 """``hidden``: no prompt depends on them. ``shown``: they stand in the prompt as they are. ``demanded``: the template
 takes nine letters and digits only, as Mistral's do. ``refused``: it takes no tool call at all, whatever its id."""
 
 _FORM = re.compile(r"[A-Za-z0-9]{9}")
-_LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
 
 def learn_call_ids(render: Callable[[Messages, Tools], list[int]]) -> CallIds:
@@ -27,8 +27,8 @@ def learn_call_ids(render: Callable[[Messages, Tools], list[int]]) -> CallIds:
         call = Message("assistant", tool_calls=(ToolCall(call_id, "look", "{}"),))
         result = Message("tool", "nothing", tool_call_id=call_id)
         try:
-            return render([Message("user", "look"), call, result], (_LOOK,))
-        except RendererError:
+            return render([Message("user", "look"), call, result], (LOOK,))
+        except (BadRequest, RendererError):
             return None
 
     one, other = (rendered(f"call_{letter * 24}") for letter in "ab")

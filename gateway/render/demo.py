@@ -17,6 +17,7 @@ from gateway.errors import BadRequest
 from gateway.render.formats import DEMO
 from gateway.render.markers import Markers
 from gateway.render.parsed import Parsed
+from gateway.render.parts import joined, joined_or_refused
 from gateway.render.protocol import MessageDict, MessageDicts, Tokenizer
 from gateway.render.stream_parser import TokenParser
 
@@ -24,8 +25,6 @@ MODEL_NAME = "rollout-gateway/demo"
 """The name of the model that comes with the package, and its path as far as ``--model`` goes."""
 FOLDER = Path(__file__).parent.parent / "sim" / "tokenizer"
 """Where its tokenizer is."""
-THINKING_RETENTION = "all"
-"""The template keeps the reasoning of every turn, so each prompt can extend the one before."""
 
 _TOOLS_ABOVE = "You can call these tools, one description a line:\n<tools>\n"
 _TOOLS_BELOW = "</tools>\n\nTo call one, write its name and its arguments as a JSON object between call markers."
@@ -48,6 +47,9 @@ class DemoRenderer:
         BadRequest: a template argument other than a boolean ``enable_thinking``.
         ValueError: the tokenizer lacks one of the template's control tokens.
     """
+
+    effective_thinking_retention = "all"
+    """The template keeps the reasoning of every turn, so each prompt can extend the one before."""
 
     def __init__(self, tokenizer: Tokenizer, template_kwargs: JsonObject) -> None:
         unknown = [name for name in template_kwargs if name != "enable_thinking"]
@@ -78,8 +80,9 @@ class DemoRenderer:
         self, messages: MessageDicts, *, tools: MessageDicts | None = None, add_generation_prompt: bool = False
     ) -> list[int]:
         """The ids of a history; with `add_generation_prompt`, up to where the model's answer begins."""
+        messages = joined_or_refused(messages)
         has_system = bool(messages) and messages[0]["role"] == "system"
-        system = _content(messages[0]) if has_system else None
+        system = _text_of(messages[0]) if has_system else None
         ids = self._head(system, tools) + self._messages(messages[1:] if has_system else messages)
         return ids + self._opening if add_generation_prompt else ids
 
@@ -98,9 +101,10 @@ class DemoRenderer:
         """The previous ids and the new messages; an answer that was cut in its text is closed first.
 
         ``None`` where the render of the history could not go on like that: the prompt is none of ours, the answer
-        goes on behind its end or ends in the middle of a thought or call, or the new messages hold an answer.
+        goes on behind its end or ends in the middle of a thought or call, or the new messages hold an answer or
+        something else than text.
         """
-        said = previous_completion_ids
+        said, new_messages = previous_completion_ids, joined(new_messages) or []
         closed = said[-1:] == [self._end]
         if (
             not new_messages
@@ -130,7 +134,7 @@ class DemoRenderer:
         ids: list[int] = []
         before = None
         for message in messages:
-            role, content = str(message["role"]), _content(message)
+            role, content = str(message["role"]), _text_of(message)
             if before == "tool" != role:
                 ids += self._closing()
             if role == "tool":
@@ -174,8 +178,5 @@ class DemoRenderer:
         return last == opened
 
 
-def _content(message: MessageDict) -> str:
-    content = message.get("content")
-    if not isinstance(content, str | None):
-        raise ValueError(f"content must be text, not {type(content).__name__}")  # noqa: TRY004  # an ill value
-    return content or ""
+def _text_of(message: MessageDict) -> str:
+    return str(message.get("content") or "")

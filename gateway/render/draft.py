@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gateway.core.types import Answer, Delta, Flag, Message, ToolCall
-from gateway.errors import RendererError
+from gateway.errors import GatewayError, RendererError
 from gateway.render.protocol import ParsedCall, ParsedDelta, Tokenizer
 from gateway.render.strict_json import strict_object
 
@@ -100,8 +100,10 @@ def _call(found: ParsedCall, mint: Callable[[], str]) -> ToolCall | None:
 
 
 def guarded(call: Callable[..., T], *arguments: object, **options: object) -> T:
-    """What a renderer's code returns; whatever it raises leaves as a `RendererError`."""
+    """What a renderer's code returns; whatever it raises leaves as a `RendererError`, unless it is ours to raise."""
     try:
         return call(*arguments, **options)
+    except GatewayError:
+        raise
     except Exception as error:  # its words may repeat the prompt, so they stay with the cause
         raise RendererError(f"the renderer failed: {type(error).__name__}") from error

@@ -49,7 +49,7 @@ def structured_outputs(
                 "response_format and structured_outputs: this model wraps its answers, and cannot be bound"
             )
         return request.constraint
-    if form is None:
+    if form is None or form.call is None:
         raise BadRequest('tool_choice: calls of this model cannot be forced, use "auto"', param="tool_choice")
     calls = [_call(form.call, name, _schema(request, name), tokenizer) for name in request.forced_tools]
     tag = {"type": "structural_tag", "format": {"type": "or", "elements": calls} if len(calls) > 1 else calls[0]}

@@ -12,10 +12,12 @@ from gateway.render.protocol import Renderer, Tokenizer
 
 
 def mark_of(renderer: Renderer, tokenizer: Tokenizer) -> RendererMark:
-    """What the certificate of a row says of its renderer.
+    """What the certificate of a row says of its renderer, or of the one that does its work, its ``wrapped``.
 
     A renderer need not read the chat template that comes with the tokenizer; which one that was is told anyway.
     """
+    while (wrapped := getattr(renderer, "wrapped", None)) is not None:
+        renderer = wrapped
     kind = type(renderer)
     template = getattr(tokenizer, "chat_template", None)
     text = template if isinstance(template, str | None) else json.dumps(template, sort_keys=True)  # several, by name

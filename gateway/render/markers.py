@@ -7,6 +7,7 @@ from enum import Enum, auto
 from gateway.render.decoder import Decoder
 from gateway.render.formats import Format, Mark
 from gateway.render.protocol import Tokenizer
+from gateway.render.token_text import token_texts
 
 
 class Place(Enum):
@@ -59,18 +60,22 @@ class Markers:
     """
 
     def __init__(self, form: Format, tokenizer: Tokenizer, stop_ids: Iterable[int]) -> None:
-        vocabulary = tokenizer.get_vocab()
+        vocabulary = token_texts(tokenizer).vocabulary
         missing = [text for text in form.tokens if text not in vocabulary]
         if missing:
             raise ValueError(f"the tokenizer has no {missing[0]}")
         marks = {**form.tokens, **form.texts}
         self.form, self.stop_ids = form, frozenset(stop_ids)
         self._decoder = Decoder(tokenizer)  # now, since the first one of a tokenizer takes long
-        self.marks = {vocabulary[text]: (mark, text) for text, mark in marks.items() if text in vocabulary}
+        tokens = {text: mark for text, mark in marks.items() if text in vocabulary and mark is not Mark.BARE}
+        self.marks = {vocabulary[text]: (mark, text) for text, mark in tokens.items()}
         """Markers that are tokens, by id."""
         self.awaited = _awaited(form.ends_thought)
-        self.lexicons = self._lexicons({text: mark for text, mark in marks.items() if text not in vocabulary})
+        texts = {text: mark for text, mark in marks.items() if text not in tokens}
+        self.lexicons = self._lexicons(texts)
         """Markers that are text, by where they are awaited."""
+        self.toolless = self._lexicons({text: mark for text, mark in texts.items() if mark is not Mark.BARE})
+        """Those of answers for which no tool was offered: JSON may be what was asked for."""
         headers = [tokenizer.encode(header, add_special_tokens=False) for header in form.headers]
         self._headers = {header[0]: header for header in headers}
 
@@ -96,7 +101,7 @@ class Markers:
 def _awaited(ends_thought: Mark | None) -> dict[Place, frozenset[Mark]]:
     """What means something where; elsewhere a marker is text."""
     return {
-        Place.START: frozenset({Mark.THINK, Mark.SECTION, Mark.CALL}),
+        Place.START: frozenset({Mark.THINK, Mark.SECTION, Mark.CALL, Mark.BARE}),
         Place.THOUGHT: frozenset({Mark.THINK, Mark.THINK_END, *([ends_thought] if ends_thought else [])}),
         Place.UNDECIDED: frozenset({Mark.THINK_END}),
         Place.DRAFT: frozenset({Mark.THINK, Mark.THINK_END}),

@@ -27,6 +27,30 @@ class Parsed:
     """What was odd: ``malformed_tool_call``."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundCall:
+    """A tool call as others parsed it, or what they could not parse."""
+
+    name: str | None
+    arguments: object
+    raw: str = ""
+    """How it was written, for whoever cannot be given it; empty where that stands in the content."""
+    status: str | None = None
+    id: str | None = None
+    """The model's own; ``None`` where it wrote none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A whole answer as others parsed it, whose calls may be broken."""
+
+    content: str
+    reasoning_content: str | None = None
+    tool_calls: tuple[FoundCall, ...] = ()
+    flags: tuple[str, ...] = ()
+    """``unparsed`` where they failed to."""
+
+
 class Piece:
     """A piece of text that loses `left` in front and `right` behind; ``None`` stands for all white space.
 

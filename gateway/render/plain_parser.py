@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from gateway.render.decoder import Decoder
 from gateway.render.parsed import Delta, Parsed
 from gateway.render.protocol import Tokenizer
+from gateway.render.stop_ids import length_to_stop
 from gateway.render.stream_parser import PAST_STOP
 
 
@@ -22,7 +23,7 @@ class PlainParser:
         if self._is_over:
             self._is_past_stop |= bool(token_ids)
             return []
-        end = next((at for at, token_id in enumerate(token_ids) if token_id in self._stop_ids), len(token_ids))
+        end = length_to_stop(token_ids, self._stop_ids)
         self._is_over, self._is_past_stop = end < len(token_ids), end + 1 < len(token_ids)
         return self._say(self._decoder.feed(token_ids[:end]))
 

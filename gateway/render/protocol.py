@@ -78,7 +78,17 @@ class TokenHolder(Protocol):
 
 @runtime_checkable
 class Renderer(Protocol):
-    """Token ids for messages, and a message for token ids."""
+    """Token ids for messages, and a message for token ids.
+
+    One thread at a time calls it, unless `calls_at_once` says more, and no other renderer of the same tokenizer
+    meanwhile. One that encodes with other options than `Tokenizer` names, such as ``split_special_tokens``, needs a
+    tokenizer of its own.
+
+    May have ``stop_strings`` beside its stop ids, texts of several tokens that end the model's turn;
+    ``supports_tools``, ``False`` where it cannot read calls; ``calls_at_once``, how many threads may call it, for one
+    that waits for a network and encodes nothing itself; and ``effective_thinking_retention``, which reasoning of
+    earlier turns its bridges keep.
+    """
 
     def render_ids(
         self, messages: MessageDicts, *, tools: MessageDicts | None = None, add_generation_prompt: bool = False
@@ -101,12 +111,13 @@ class Renderer(Protocol):
     ) -> Sequence[int] | TokenHolder | None:
         """The next prompt: ``previous_prompt_ids + previous_completion_ids`` and then the new messages.
 
-        ``None`` means that this cannot be proven, and the history is to be rendered in full.
+        ``None`` means that this cannot be proven, and the history is to be rendered in full. `history`, the messages
+        up to and with the answer that was sampled, is passed by keyword where accepted.
         """
 
 
 class Tokenizer(Protocol):
-    """What the gateway itself needs of a tokenizer."""
+    """What the gateway itself needs of a tokenizer, which must be hashable and weakly referable, too: it has a lock."""
 
     name_or_path: str
 

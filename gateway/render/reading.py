@@ -74,7 +74,9 @@ class Reading:
         """All ids are read. What a stream parser made of them is held against the renderer's own parse."""
         rest = self._read(self._watch.finish())
         if self._parser is None:
-            rest += self._add(self._translator.parsed(self._shown, self._prompt_ids, self._request.tools))
+            parsed = self._translator.parsed(self._shown, self._prompt_ids, self._request.tools)
+            rest += self._add(parsed)
+            self._flag(parsed)
             rest += self._draft.close(self._shown)
         else:
             whole = guarded(self._parser.finish)
@@ -118,9 +120,12 @@ class Reading:
         told, reasoned = "".join(self._content), "".join(self._reasoning)
         if not (content.startswith(told) and reasoning.startswith(reasoned) and len(calls) >= self._calls):
             raise RendererError("the renderer's stream parser finished with another message than it had told")
-        self._draft.flags += [flag for flag in getattr(whole, "flags", ()) if flag in get_args(Flag)]
+        self._flag(whole)
         rest = content[len(told) :], reasoning[len(reasoned) :], calls[self._calls :]
         return self._draft.add(*rest, self._shown)
+
+    def _flag(self, parsed: ParsedResponse) -> None:
+        self._draft.flags += [flag for flag in getattr(parsed, "flags", ()) if flag in get_args(Flag)]
 
     def _agrees(self, whole: ParsedResponse) -> bool:
         """Whether the renderer's own parse says the same as our parser has found, as far as a client is told."""

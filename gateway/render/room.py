@@ -8,6 +8,7 @@ refusal then costs no more than a call that fills it.
 import orjson
 
 from gateway.core.types import TurnRequest
+from gateway.render.lock import lock_of
 from gateway.render.protocol import Tokenizer
 
 _USUAL_CHARS = 6
@@ -34,7 +35,9 @@ def outgrows(request: TurnRequest, window: int, tokenizer: Tokenizer) -> bool:
         return False
     text = "".join(texts)
     for start in range(0, len(text), _PIECE_CHARS):
-        room -= len(tokenizer.encode(text[start : start + _PIECE_CHARS], add_special_tokens=False)) - _PIECE_TOKENS
+        with lock_of(tokenizer):
+            ids = tokenizer.encode(text[start : start + _PIECE_CHARS], add_special_tokens=False)
+        room -= len(ids) - _PIECE_TOKENS
         if room < 0:
             return True
     return False

@@ -21,12 +21,13 @@ PAST_STOP = "past_stop"
 class TokenParser:
     """Fulfils `gateway.render.protocol.StreamParser`.
 
-    `tools` tell the types of parameters that are written without quotes.
+    `tools` tell the types of parameters that are written without quotes; where there are none, a call that is its own
+    text is text.
     """
 
     def __init__(self, markers: Markers, tools: MessageDicts | None = None, *, prompt_ids: Sequence[int] = ()) -> None:
         self._markers, self._tools = markers, tools
-        self._lexicons = markers.lexicons
+        self._lexicons = markers.lexicons if tools else markers.toolless
         self._decoder = markers.decoder()
         self._is_over = False
         self._tail = ""
@@ -78,6 +79,8 @@ class TokenParser:
         match self._place:
             case Place.THOUGHT:
                 self._message.think(self._piece.end(cut=True))
+            case Place.CALL if self._markers.form.is_open_ended:
+                self._close_call(self._call)
             case Place.CALL:
                 self._say_broken(self._call)
             case Place.START:
@@ -152,6 +155,9 @@ class TokenParser:
                 self._place, self._held = Place.UNDECIDED, [(mark, text)]
             case Mark.CALL_END:
                 self._close_call([*self._call, text])
+            case Mark.CALL if self._place is Place.CALL and self._markers.form.is_open_ended:
+                self._close_call(self._call)
+                self._leave_text(mark, text)
             case Mark.CALL if self._place is Place.CALL:
                 self._last_opener = len(self._call)
                 self._call.append(text)
@@ -162,30 +168,33 @@ class TokenParser:
         if self._place is Place.START:
             self._begin_content()
         self._message.say(self._piece.end(cut=True))
-        if mark is Mark.CALL:
+        if mark in (Mark.CALL, Mark.BARE):
             self._around, self._place = self._place, Place.CALL
-            self._call, self._last_opener = [text], 0
+            self._call, self._last_opener = [text] if mark is Mark.CALL else ["", text], 0
         else:
             self._go_on(Place.SECTION if mark is Mark.SECTION else Place.CONTENT, self._edges.call)
 
     def _close_call(self, written: list[str]) -> None:
-        call, last = self._read(written), self._last_opener
-        if not call and last and (call := self._read(written[last:])):
+        calls, last = self._read(written), self._last_opener
+        if not calls and last and (calls := self._read(written[last:])):
             self._say_broken(written[:last])
-        if call:
+        for call in calls:
             self._message.call(call)
-        else:
+        if not calls:
             self._say_broken(written)
         self._go_on(self._around, self._edges.call)
 
-    def _read(self, written: list[str]) -> Call | None:
-        return self._markers.form.read_call("".join(written[1:-1]), self._tools)
+    def _read(self, written: list[str]) -> tuple[Call, ...]:
+        form = self._markers.form
+        found = form.read_call("".join(written[1:] if form.is_open_ended else written[1:-1]), self._tools)
+        return (found,) if isinstance(found, Call) else found or ()
 
     def _say_broken(self, written: list[str]) -> None:
         text = "".join(written)
         self._message.next_piece()
         self._message.say(text.strip() if self._edges.call is None else text)
-        self._message.flag(MALFORMED)
+        if written[0] or self._markers.form.bare_sign in text:
+            self._message.flag(MALFORMED)
 
     def _begin_content(self) -> None:
         self._place = Place.CONTENT

@@ -1,7 +1,8 @@
 """What single tokens say: as text, and as the exact bytes that they stand for."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from gateway.render.protocol import Tokenizer
 
@@ -16,12 +17,19 @@ _HALF = "Ã"
 """How a byte-level vocabulary spells 0xC3, which is no character by itself."""
 
 
+def written_text(tokenizer: Any, token_ids: Sequence[int]) -> str:  # one of transformers, which takes more options
+    """The text of ids as it was written: control tokens and white space included."""
+    text: str = tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return text
+
+
 class TokenTexts:
     """Every token of a tokenizer by itself. Made once for each: `token_texts` keeps it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._decode = tokenizer.decode
-        vocabulary = tokenizer.get_vocab()
+        self.vocabulary = vocabulary = tokenizer.get_vocab()
+        """Every token and its id, as at first: to ask again takes as long again."""
         self._spellings = {token_id: spelling for spelling, token_id in vocabulary.items()}
         # Both are told by what the tokenizer does with them: any vocabulary may hold such a word.
         self._is_byte_level = _HALF in vocabulary and self._decode([vocabulary[_HALF]]) == TORN

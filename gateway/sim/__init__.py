@@ -7,6 +7,6 @@ the gateway: the two meet only on the wire.
 """
 
 from gateway.sim.logprobs import logprob
-from gateway.sim.server import FAULTS, JOURNAL, create_sim
+from gateway.sim.server import FAULTS, JOURNAL, RENDER_FAULTS, RENDERS, create_sim
 
-__all__ = ["FAULTS", "JOURNAL", "create_sim", "logprob"]
+__all__ = ["FAULTS", "JOURNAL", "RENDERS", "RENDER_FAULTS", "create_sim", "logprob"]

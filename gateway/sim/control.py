@@ -98,6 +98,8 @@ class Run:
     """How many were not, and had to be computed; none when it never got its place."""
     aborted: bool = False
     _last_word: bool = False
+    _read: Callable[[], None] = field(default=lambda: None)
+    """To be called when its prompt has been read."""
     _scope: asyncio.Timeout | None = field(default=None)
 
     def abort(self, *, last_word: bool = False) -> None:
@@ -124,6 +126,12 @@ class Run:
     @asynccontextmanager
     async def seated(self) -> AsyncIterator[None]:
         """A place on the rank, and the prompt in its cache; without them when it was aborted in the queue."""
+        with self.rank.expecting(len(self.request.prompt)) as self._read:
+            async with self._placed():
+                yield
+
+    @asynccontextmanager
+    async def _placed(self) -> AsyncIterator[None]:
         entered = await self.unless_aborted(self.rank.enter)
         try:
             if entered:
@@ -152,6 +160,7 @@ class Run:
                 count = (1 if self._last_word and output.sent else 0) if self.aborted else size
                 tokens = output.take(count, self.control.version)
                 self.rank.held_tokens += len(tokens)
+                self._read()
                 self.rank.counts["generation"] += len(tokens)
                 output.aborted = self.aborted
                 if not output.left and output.finish:

@@ -9,6 +9,7 @@ from typing import cast
 import orjson
 
 from gateway.sim import rules
+from gateway.sim.chat_template import ChatTemplate
 from gateway.sim.grammar import cannot
 from gateway.sim.logprobs import Mode, logprob, logprobs
 from gateway.sim.personality import Json, Personality, ids, section
@@ -68,6 +69,8 @@ class Engine:
     routed_experts: tuple[int, int] | None = None
     """Layers, and experts that each sends a token to, where it says which."""
     returns_sampling_mask: bool = False
+    template: ChatTemplate | None = None
+    """What it renders messages with; without one it renders none."""
 
     def request(self, body: Json, header_id: str | None) -> Request:
         """Check a request in vLLM's order; raises `Refused` when it does not pass."""

@@ -1,6 +1,7 @@
 """What can be made to go wrong with an answer."""
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from gateway.sim.engine import Answer
@@ -30,6 +31,9 @@ _CHANGES: dict[str, Json] = {
 _OTHERS = ("no_logprobs", "missing_logprob", "wrong_logprob_id", "extra_token", "garbage")
 """Null for all logprobs; no entry for the last token; an entry of token n that names the next id; token n a second
 time, without an entry; after n events, one that is not JSON, and then the rest."""
+
+RENDER_FAULT_KINDS = frozenset({*_REFUSALS, "cut", "no_token_ids"})
+"""What can go wrong with a request to render: a status, a connection that is closed, an answer that lacks its ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,14 @@ class Fault:
 
 
 class Faults(deque[Fault]):
-    """Faults to come, one per request to generate, oldest first."""
+    """Faults to come, one per request, oldest first; of requests to generate unless the `kinds` are others."""
+
+    def __init__(self, kinds: Collection[str | None] = frozenset({*_REFUSALS, *_ENDS, *_CHANGES, *_OTHERS})) -> None:
+        super().__init__()
+        self._kinds = kinds
 
     def inject(self, kind: str, *, after: int = 0, times: int = 1) -> None:
-        """Let the next `times` requests to generate go wrong. An unknown kind is a ``ValueError``."""
-        if kind not in {*_REFUSALS, *_ENDS, *_CHANGES, *_OTHERS}:
+        """Let the next `times` requests go wrong. An unknown kind is a ``ValueError``."""
+        if kind not in self._kinds:
             raise ValueError(kind)
         self.extend([Fault(kind, after)] * times)

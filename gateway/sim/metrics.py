@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from gateway.sim.ranks import Ranks
 
 _FINISHES = ("stop", "length", "abort", "error", "repetition")
+_CACHE_LABELS = ("engine", "block_size", "num_gpu_blocks", "kv_cache_size_tokens")
 _COUNTERS = {
     "vllm:prefix_cache_queries": ("queries", "Prompt tokens looked up in the prefix cache."),
     "vllm:prefix_cache_hits": ("hits", "Prompt tokens found in the prefix cache."),
@@ -19,8 +20,9 @@ _COUNTERS = {
 
 
 class _Ranks(Collector):
-    def __init__(self, model: str, ranks: Ranks) -> None:
+    def __init__(self, model: str, ranks: Ranks, *, says_tokens: bool) -> None:
         self.model, self.ranks = model, ranks
+        self._labels = _CACHE_LABELS if says_tokens else _CACHE_LABELS[:-1]
 
     def collect(self) -> Iterable[Metric]:
         labels = ("engine", "model_name")
@@ -31,20 +33,25 @@ class _Ranks(Collector):
         success = CounterMetricFamily(
             "vllm:request_success", "Requests finished.", labels=("engine", "model_name", "finished_reason")
         )
+        cache = GaugeMetricFamily("vllm:cache_config_info", "The KV cache.", labels=self._labels)
         for rank in self.ranks:
             here = (str(rank.number), self.model)
             running.add_metric(here, rank.running)
             waiting.add_metric(here, rank.waiting)
+            # As vLLM has them: tokens of each rank, blocks of all together.
+            size, blocks = rank.cache.block_size, rank.cache.capacity
+            told = (here[0], str(size), str(blocks * len(self.ranks)), str(blocks * size))
+            cache.add_metric(told[: len(self._labels)], 1)
             usage.add_metric(here, min(1.0, rank.held_tokens / (rank.cache.capacity * rank.cache.block_size)))
             for name, (counted, _) in _COUNTERS.items():
                 counters[name].add_metric(here, rank.counts[counted])
             for reason in _FINISHES:
                 success.add_metric((*here, reason), rank.counts[f"finished:{reason}"])
-        return (running, waiting, usage, *counters.values(), success)
+        return (running, waiting, usage, cache, *counters.values(), success)
 
 
-def exposition(model: str, ranks: Ranks) -> bytes:
-    """All metrics as Prometheus reads them."""
+def exposition(model: str, ranks: Ranks, *, says_tokens: bool = True) -> bytes:
+    """All metrics as Prometheus reads them; with the tokens that a KV cache holds, as newer releases have it."""
     registry = CollectorRegistry()
-    registry.register(_Ranks(model, ranks))
+    registry.register(_Ranks(model, ranks, says_tokens=says_tokens))
     return generate_latest(registry)

@@ -7,23 +7,28 @@ Json = dict[str, object]
 
 _SINCE: dict[str, tuple[int, int]] = {
     "routed_experts": (0, 22),
+    "token_offsets": (0, 25),
     **dict.fromkeys(("model", "created", "usage"), (0, 25)),
     "ec_transfer_params": (0, 26),
-    "sampling_mask": (0, 28),
-    **dict.fromkeys(("prompt_token_ids", "mm_placeholders"), (0, 30)),
+    **dict.fromkeys(("sampling_mask", "content_parts"), (0, 28)),
+    **dict.fromkeys(("prompt_token_ids", "mm_placeholders", "return_token_ids"), (0, 30)),
     **dict.fromkeys(("prompt_token_id_logprobs", "metrics"), (0, 31)),
     **dict.fromkeys(("stop_reason", "weight_versions", "output_mode"), (0, 32)),
+    **dict.fromkeys(("reasoning_ended", "reasoning_parser_kwargs"), (0, 32)),
 }
 """The release that first sent a key; keys not named here have always been sent."""
 
+RENDER, DERENDER = "/v1/chat/completions/render", "/v1/chat/completions/derender"
+
 _ROUTES: dict[str, tuple[int, int]] = {
+    DERENDER: (0, 24),
     "/abort_requests": (0, 26),
     **dict.fromkeys(("/update_weight_version", "/weight_info"), (0, 27)),
     "/inference/v1/abort_requests": (0, 32),
 }
 """The release that first had a route; routes not named here have always been there."""
 
-_GATED = ("/inference/v1/generate", "/inference/v1/abort_requests")
+_GATED = ("/inference/v1/generate", "/inference/v1/abort_requests", RENDER, DERENDER)
 _DISABLED = "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them."
 
 

@@ -15,6 +15,9 @@ from gateway.sim.grammar import Grammars
 from gateway.sim.personality import Json, section
 from gateway.sim.vocabulary import Vocabulary
 
+_OPENING = "<|im_start|>assistant\n"
+_NO_THOUGHT = "<think>\n\n</think>\n\n"
+"""What a template writes behind the opening when no thought is wanted."""
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n")
 _OFFER = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
@@ -50,18 +53,20 @@ class _Prompt(NamedTuple):
 class Policy:
     """A model of Qwen3's manners: ``<think>``, Hermes tool calls, ``<|im_end|>``.
 
-    The same prompt and seed give the same answer. About `split_rate` of its tokens are not the ones that the
-    tokenizer would choose, as happens when ids are sampled.
+    The same prompt and seed give the same answer, and a prompt that breaks off amid an answer gets the rest of it.
+    About `split_rate` of its tokens are not the ones that the tokenizer would choose, as happens when ids are sampled.
     """
 
     vocabulary: Vocabulary
     split_rate: float = 0.1
 
     def say(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
-        """The ids of an answer to a prompt, its end included."""
-        random = _random(prompt_ids, seed)
-        prompt = _read(self.vocabulary.decode(prompt_ids))
-        return self.vocabulary.spell(_answer(prompt, random), self.split_rate, random)
+        """The ids of an answer to a prompt, its end included; what of it stands in the prompt already left out."""
+        for asked in self._beginnings(prompt_ids):
+            answer, begun = self._fresh(prompt_ids[:asked], seed), list(prompt_ids[asked:])
+            if len(answer) > len(begun) and answer[: len(begun)] == begun:
+                return answer[len(begun) :]
+        return self._fresh(prompt_ids, seed)
 
     def conform(self, prompt_ids: Sequence[int], seed: int, asked: Json) -> list[int]:
         """As `say`, within the grammar that `asked`, vLLM's `structured_outputs`, is.
@@ -78,6 +83,24 @@ class Policy:
         """Whether the last thought of a prompt, wherever it stands, is closed, as reasoning parsers look at it."""
         text = self.vocabulary.decode(prompt_ids)
         return text.rfind("</think>") > text.rfind("<think>")
+
+    def _beginnings(self, prompt_ids: Sequence[int]) -> list[int]:
+        """Where an answer may have begun that a prompt breaks off amid; nowhere when nothing follows its opening."""
+        marker = self.vocabulary.id_of("<|im_start|>")
+        opening = self.vocabulary.encode(_OPENING)
+        at = next((at for at in range(len(prompt_ids) - 1, -1, -1) if prompt_ids[at] == marker), len(prompt_ids))
+        start = at + len(opening)
+        if list(prompt_ids[at:start]) != opening or start == len(prompt_ids):
+            return []
+        thoughtless = self.vocabulary.encode(_NO_THOUGHT)
+        closed = start + len(thoughtless)
+        has_more = closed < len(prompt_ids) and list(prompt_ids[start:closed]) == thoughtless
+        return [start, closed] if has_more else [start]
+
+    def _fresh(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
+        random = _random(prompt_ids, seed)
+        text = _answer(_read(self.vocabulary.decode(prompt_ids)), random)
+        return self.vocabulary.spell(text, self.split_rate, random)
 
 
 def _random(prompt_ids: Sequence[int], seed: int) -> Random:

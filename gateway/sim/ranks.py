@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -59,6 +60,10 @@ class Rank:
     waiting: int = 0
     held_tokens: int = 0
     """Ids that running requests keep in the KV cache."""
+    unread_tokens: int = 0
+    """Ids of the prompts of requests, waiting or running, to which no token has been said yet."""
+    most_unread_tokens: int = 0
+    """The most there have been of them."""
     counts: Counter[str] = field(default_factory=Counter)
     """Tokens seen so far, by what is counted; finished requests by ``finished:<reason>``."""
     _places: asyncio.Semaphore = field(init=False)
@@ -70,6 +75,22 @@ class Rank:
     def load(self) -> int:
         """Requests here, running or waiting."""
         return self.running + self.waiting
+
+    @contextmanager
+    def expecting(self, tokens: int) -> Iterator[Callable[[], None]]:
+        """Count the ids of a prompt as unread until what this gives is called, or the block ends."""
+
+        def read() -> None:
+            nonlocal tokens
+            self.unread_tokens -= tokens
+            tokens = 0
+
+        self.unread_tokens += tokens
+        self.most_unread_tokens = max(self.most_unread_tokens, self.unread_tokens)
+        try:
+            yield read
+        finally:
+            read()
 
     async def enter(self) -> None:
         """Take a place among the running; first come, first served. Whoever entered must leave."""

@@ -4,7 +4,7 @@ from typing import cast
 
 from aiohttp import web
 
-from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, RANKS
+from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, RANKS, RENDER_FAULTS
 from gateway.sim.metrics import exposition
 from gateway.sim.personality import Json, Refused, error
 from gateway.sim.reply import json_response, read_json
@@ -44,7 +44,8 @@ async def models(request: web.Request) -> web.Response:
 
 async def metrics(request: web.Request) -> web.Response:
     """Metrics for Prometheus, per rank."""
-    text = exposition(request.app[ENGINE].model, request.app[RANKS])
+    engine = request.app[ENGINE]
+    text = exposition(engine.model, request.app[RANKS], says_tokens=engine.personality.since(0, 32))
     return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 
@@ -157,9 +158,11 @@ async def journal(request: web.Request) -> web.Response:
 
 
 async def inject(request: web.Request) -> web.Response:
-    """Let the next requests to generate go wrong: ``{"kind", "after"?, "times"?}``."""
+    """Let the next requests to generate go wrong: ``{"kind", "after"?, "times"?}``; with ``"of": "render"``, those."""
     try:
-        request.app[FAULTS].inject(**await request.json())
+        asked = await request.json()
+        renders = asked.pop("of", "generate") == "render"
+        request.app[RENDER_FAULTS if renders else FAULTS].inject(**asked)
     except (TypeError, ValueError) as cause:
         raise web.HTTPBadRequest(text=f"not a fault: {cause}") from cause
     return web.Response()
@@ -167,7 +170,11 @@ async def inject(request: web.Request) -> web.Response:
 
 async def clear(request: web.Request) -> web.Response:
     """Forget the journal, or the faults to come."""
-    (request.app[JOURNAL].entries if request.match_info["what"] == "journal" else request.app[FAULTS]).clear()
+    if request.match_info["what"] == "journal":
+        request.app[JOURNAL].entries.clear()
+    else:
+        request.app[FAULTS].clear()
+        request.app[RENDER_FAULTS].clear()
     return web.Response()
 
 

@@ -37,10 +37,15 @@ def check(body: Json, limits: Limits, personality: Personality) -> None:
     _values(section(body, "sampling_params"), personality)
     if personality.since(0, 32) and body.get("output_mode") == "text":
         _text_mode(body, limits, personality)
-    if (model := body.get("model")) not in (None, limits.model):
-        text = f"The model `{model}` does not exist." + f" Valid aliases: {limits.model}." * personality.since(0, 32)
-        raise Refused(404, error(404, "NotFoundError", text, "model"))
+    check_model(body, limits.model, personality)
     _engine(ids(body["token_ids"]), section(body, "sampling_params"), limits, personality)
+
+
+def check_model(body: Json, served: str, personality: Personality) -> None:
+    """Raises `Refused` when a request names another model than the one that is served."""
+    if (model := body.get("model")) not in (None, served):
+        text = f"The model `{model}` does not exist." + f" Valid aliases: {served}." * personality.since(0, 32)
+        raise Refused(404, error(404, "NotFoundError", text, "model"))
 
 
 def _fields(body: Json, personality: Personality) -> None:

@@ -1,25 +1,29 @@
 """The sim as an HTTP server: vLLM's routes, a journal of what came in, and faults on demand."""
 
+from collections import deque
 from os import PathLike
 from typing import get_args
 
 from aiohttp import web
 
 from gateway.sim import routes
+from gateway.sim.chat_template import ChatTemplate
 from gateway.sim.control import Control, Pace
+from gateway.sim.derender import derender
 from gateway.sim.engine import Engine
-from gateway.sim.faults import Faults
+from gateway.sim.faults import RENDER_FAULT_KINDS, Faults
 from gateway.sim.generate import generate
 from gateway.sim.journal import Entry, Journal
-from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, PACE, RANKS
+from gateway.sim.keys import CONTROL, ENGINE, FAULTS, JOURNAL, PACE, RANKS, RENDER_FAULTS, RENDERS
 from gateway.sim.logprobs import Mode
-from gateway.sim.personality import Personality
+from gateway.sim.personality import DERENDER, RENDER, Personality
 from gateway.sim.policy import Policy
 from gateway.sim.ranks import PrefixCache, Rank, Ranks
+from gateway.sim.render import render
 from gateway.sim.reply import gatekeeper
 from gateway.sim.vocabulary import Vocabulary
 
-__all__ = ["ENGINE", "FAULTS", "JOURNAL", "Entry", "Faults", "create_sim"]
+__all__ = ["ENGINE", "FAULTS", "JOURNAL", "RENDERS", "RENDER_FAULTS", "Entry", "Faults", "create_sim"]
 
 _END = "<|im_end|>"
 _QWEN3_EOS = 151645
@@ -51,7 +55,8 @@ def create_sim(
     """A simulated engine that answers as vLLM `version` does.
 
     With `tokenizer`, a folder that holds a ``tokenizer.json``, it thinks, calls tools and answers, with about
-    `split_rate` of its tokens split as no tokenizer would; without, it says one fixed thing.
+    `split_rate` of its tokens split as no tokenizer would; without, it says one fixed thing. If the folder has a chat
+    template too, it renders messages, and makes messages of what it said.
     Each of its `ranks` runs `max_running` requests at once and caches `cache_blocks` blocks of `block_size` tokens;
     `max_queued` requests on all ranks together are the most it takes before it answers 503.
     A request takes `first_token_delay_s`, `prefill_delay_s` per prompt token not cached, and `token_delay_s` per token.
@@ -60,7 +65,8 @@ def create_sim(
     --enable-return-routed-experts, and `sampling_mask` is --return-sampling-mask.
 
     Run it with ``handler_cancellation=True`` (aiohttp's `TestServer` already does), or a client that leaves is only
-    noticed at the next write. In process, `app[JOURNAL]` and `app[FAULTS]` are what the `/sim` routes serve.
+    noticed at the next write. In process, `app[JOURNAL]` and `app[FAULTS]` are what the `/sim` routes serve;
+    `app[RENDERS]` are the latest requests to render, `app[RENDER_FAULTS]` what will go wrong with the next ones.
 
     Raises:
         FileNotFoundError: there is no ``tokenizer.json`` in the folder.
@@ -76,12 +82,14 @@ def create_sim(
         named = policy.vocabulary.id_of(_END) if policy else None
         eos_id = _QWEN3_EOS if named is None else named
     app = web.Application(client_max_size=1 << 26, middlewares=[gatekeeper(personality, api_key)])
+    template = None if tokenizer is None else ChatTemplate.of(tokenizer)
     app[ENGINE] = Engine(
-        model, max_model_len, personality, eos_id, policy, logprobs_mode, routed_experts, sampling_mask
+        model, max_model_len, personality, eos_id, policy, logprobs_mode, routed_experts, sampling_mask, template
     )
     app[RANKS] = Ranks(Rank(number, max_running, PrefixCache(block_size, cache_blocks)) for number in range(ranks))
     app[RANKS].max_queued = max_queued
     app[JOURNAL], app[FAULTS], app[CONTROL] = Journal(journal_size), Faults(), Control()
+    app[RENDERS], app[RENDER_FAULTS] = deque(maxlen=journal_size), Faults(RENDER_FAULT_KINDS)
     app[PACE] = Pace(first_token_delay_s, prefill_delay_s, token_delay_s)
     _route(app)
     return app
@@ -111,6 +119,8 @@ def _route(app: web.Application) -> None:
         get(path, reads)
     for path, acts in {
         "/inference/v1/generate": generate,
+        RENDER: render,
+        DERENDER: derender,
         "/inference/v1/abort_requests": routes.abort_requests,
         "/abort_requests": routes.abort_some_or_all,
         "/tokenize": routes.tokenize,

@@ -4,7 +4,7 @@ from gateway.verify.mismatch import Json
 from gateway.verify.row import Turn
 
 _NEUTRAL = {"presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1}
-_MODES = ("processed", "raw", "unknown")
+_MODES = ("processed", "raw", "untold", "unknown")
 
 
 def check_distribution(turn: Turn) -> None:
@@ -29,18 +29,20 @@ def _derived(sampling: Json, mode: str, *, constrained: bool) -> tuple[str, bool
     """The first distribution that applies, and whether logprobs of `mode` are exact."""
     temperature = _number(sampling, "temperature", 1)
     greedy, penalised, truncated = temperature == 0, _penalised(sampling), _truncated(sampling)
+    confined = _confined(sampling)
     applying = {
         "greedy": greedy,
         "unknown": bool(sampling.get("extra_args")),
-        "constrained": constrained,
+        "constrained": constrained or confined,
         "penalised": penalised,
         "truncated": truncated,
         "exact": True,
     }
     distribution = next(name for name, applies in applying.items() if applies)
-    if mode == "processed":
-        return distribution, distribution not in ("greedy", "unknown")
-    return distribution, mode == "raw" and temperature == 1 and not penalised and not truncated
+    known = distribution not in ("greedy", "unknown")
+    plain = temperature == 1 and not (penalised or truncated or confined)
+    exact = {"processed": known, "raw": plain, "untold": known and plain, "unknown": False}
+    return distribution, exact[mode]
 
 
 def _penalised(sampling: Json) -> bool:
@@ -49,6 +51,13 @@ def _penalised(sampling: Json) -> bool:
     if not isinstance(bias, dict):
         raise TypeError("logit_bias")
     return penalties or any(bias.values()) or _number(sampling, "min_tokens", 0) > 0
+
+
+def _confined(sampling: Json) -> bool:
+    lists = [sampling.get(name) or [] for name in ("bad_words", "allowed_token_ids")]
+    if not all(isinstance(listed, list) for listed in lists):
+        raise TypeError("a list")
+    return any(lists) or _number(sampling, "thinking_token_budget", -1) >= 0
 
 
 def _truncated(sampling: Json) -> bool:

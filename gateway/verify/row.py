@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from gateway.verify.arrays import Numbers, SideArray, read_array, read_side_array
 from gateway.verify.mismatch import Json, Mismatch, expect
-from gateway.verify.shape import ARRAYS, CERTIFICATE, CERTIFIED_TURN, RENDERER, ROW, SELECTION, SPAN, TURN, check_object
+from gateway.verify.shape import (
+    ARRAYS,
+    CERTIFICATE,
+    CERTIFIED_TURN,
+    CUT,
+    RENDERER,
+    ROW,
+    SELECTION,
+    SPAN,
+    TURN,
+    check_object,
+)
 
 VERSION = 1
 """Of the certificate, and of the footer."""
@@ -138,6 +149,8 @@ def _turns(said: Json, certificate: Json, length: int) -> list[Turn]:
         check_object(certified, f"certificate.turns[{index}]", CERTIFIED_TURN)
         for place, span in enumerate(told["policy_versions"]):
             check_object(span, f"turns[{index}].policy_versions[{place}]", SPAN)
+        for place, cut in enumerate(told["cuts"]):
+            check_object(cut, f"turns[{index}].cuts[{place}]", CUT)
         before = turns[-1].end if turns else 0
         turn = Turn(index, told, certified, before, told["start"], told["end"])
         if turn.start <= before and turns:

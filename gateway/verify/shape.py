@@ -69,6 +69,7 @@ TURN: Mapping[str, Kind] = {
     "engine": TEXT,
     "rank": WHOLE,
     "policy_versions": LIST,
+    "cuts": LIST,
     "differences": OBJECT,
     "flags": LIST,
     "thinking_retention": TEXT.or_null,
@@ -89,6 +90,16 @@ TURN: Mapping[str, Kind] = {
 }
 
 SPAN: Mapping[str, Kind] = {"version": TEXT, "start": WHOLE, "end": WHOLE, "source": TEXT}
+
+CUT: Mapping[str, Kind] = {
+    "position": WHOLE,
+    "reason": TEXT,
+    "from_engine": TEXT,
+    "from_rank": WHOLE,
+    "to_engine": TEXT,
+    "to_rank": WHOLE,
+    "kv": TEXT,
+}
 
 CERTIFICATE: Mapping[str, Kind] = {
     "version": WHOLE,

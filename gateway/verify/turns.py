@@ -13,6 +13,8 @@ ENDINGS = {
 """How a turn may have ended, by its finish reason."""
 
 _SOURCES = ("engine", "fenced", "assumed")
+_CUT_REASONS = ("lost", "engine_error", "abort", "no_finish", "stall", "pause", "removed")
+_KV = ("kept", "recomputed")
 
 
 def check_turns(row: Row) -> None:
@@ -25,6 +27,7 @@ def check_turns(row: Row) -> None:
     for turn in row.turns:
         _check_origin(turn, before)
         _check_spans(turn)
+        _check_cuts(turn)
         _check_end(turn, last=turn is row.turns[-1], aborted_too="aborted" in row.selection["include"])
         check_distribution(turn)
         before = turn
@@ -65,6 +68,24 @@ def _check_spans(turn: Turn) -> None:
     if reached != turn.end - turn.start:
         wanted = f"spans up to {turn.end - turn.start}"
         raise Mismatch(turn.at("policy_versions"), wanted, f"spans up to {reached}", turn_id=turn.id)
+
+
+def _check_cuts(turn: Turn) -> None:
+    """Each cut lies behind the one before, within the completion, and begins where that led, the last to the rank."""
+    reached, cuts = 0, turn.said["cuts"]
+    for place, cut in enumerate(cuts):
+        at = f"cuts[{place}]"
+        if not reached < cut["position"] < turn.end - turn.start:
+            wanted = f"a position after {reached} and below {turn.end - turn.start}"
+            raise Mismatch(turn.at(f"{at}.position"), wanted, cut["position"], turn_id=turn.id)
+        for name, words in (("reason", _CUT_REASONS), ("kv", _KV)):
+            if cut[name] not in words:
+                raise Mismatch(turn.at(f"{at}.{name}"), f"one of {', '.join(words)}", cut[name], turn_id=turn.id)
+        after = cuts[place + 1] if place + 1 < len(cuts) else None
+        goes_on = (after["from_engine"], after["from_rank"]) if after else (turn.said["engine"], turn.said["rank"])
+        for name, due in zip(("to_engine", "to_rank"), goes_on, strict=True):
+            expect(turn.at(f"{at}.{name}"), due, cut[name], turn_id=turn.id)
+        reached = cut["position"]
 
 
 def _check_end(turn: Turn, *, last: bool, aborted_too: bool) -> None:

@@ -30,6 +30,11 @@ _MAX_TOOLS = 512
 """Renderers take time that grows with the square of it."""
 _MAX_TEMPLATE_BYTES = 16_384
 _MAX_BIASES = 1024
+_MAX_BAD_WORDS = 128  # what vLLM takes
+_MAX_ALLOWED_IDS = 65_536
+_PATTERN = ("max_pattern_size", "min_pattern_size", "min_count")
+_MAX_PATTERN = 4096
+"""Engines look for each size of pattern at each token."""
 _MAX_CHOICES = 128
 _MAX_ALTERNATIVES = 20
 
@@ -129,6 +134,10 @@ def read_sampling(fields: Fields) -> Sampling:
         include_stop_str_in_output=fields.choice("include_stop_str_in_output"),
         ignore_eos=fields.choice("ignore_eos"),
         logit_bias=_logit_bias(fields),
+        bad_words=_bad_words(fields),
+        allowed_token_ids=_allowed_token_ids(fields),
+        thinking_token_budget=fields.integer("thinking_token_budget", -1),
+        repetition_detection=_repetition_detection(fields),
         extra_args=fields.mapping("vllm_xargs") or None,
     )
 
@@ -140,6 +149,38 @@ def _logit_bias(fields: Fields) -> dict[str, float] | None:
     bias = Fields(given, "logit_bias.")
     values = {token: bias.number(token, -100, 100) for token in given}
     return {token: value for token, value in values.items() if value is not None} or None
+
+
+def _bad_words(fields: Fields) -> tuple[str, ...]:
+    words = fields.items("bad_words")
+    if len(words) > _MAX_BAD_WORDS or not all(
+        isinstance(word, str) and 0 < len(word) <= _MAX_STOP_CHARS for word in words
+    ):
+        what = f"must be up to {_MAX_BAD_WORDS} non-empty strings of at most {_MAX_STOP_CHARS} characters"
+        raise fields.error("bad_words", what)
+    return tuple(str(word) for word in words)
+
+
+def _allowed_token_ids(fields: Fields) -> tuple[int, ...]:
+    allowed = fields.items("allowed_token_ids", _MAX_ALLOWED_IDS)
+    ids = tuple(token_id for token_id in allowed if type(token_id) is int and 0 <= token_id < 1 << 32)
+    if len(ids) != len(allowed) or (not ids and fields.raw("allowed_token_ids") is not None):
+        raise fields.error("allowed_token_ids", "must be token ids, at least one")
+    return ids
+
+
+def _repetition_detection(fields: Fields) -> dict[str, int] | None:
+    """The sizes of patterns, and how often one in a row is too often; ``None`` where nothing is looked for."""
+    given = fields.mapping("repetition_detection")
+    if unknown := given.keys() - set(_PATTERN):
+        raise fields.error("repetition_detection", f"has no {min(unknown)}, but {', '.join(_PATTERN)}")
+    pattern = fields.nested("repetition_detection", given)
+    most, least, count = (pattern.integer(name, 0, _MAX_PATTERN) or 0 for name in _PATTERN)
+    if least > most:
+        raise pattern.error("min_pattern_size", f"must not be above max_pattern_size, which is {most}")
+    if most and count < 2:
+        raise pattern.error("min_count", "must be at least 2")
+    return dict(zip(_PATTERN, (most, least, count), strict=True)) if most else None
 
 
 def _is_token_id(text: str) -> bool:

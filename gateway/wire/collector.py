@@ -22,7 +22,16 @@ from typing import Any
 from gateway import errors
 from gateway.core.alternatives import Alternatives
 from gateway.core.side_arrays import SideArray
-from gateway.core.types import UNKNOWN_VERSION, Completion, Evidence, FinishReason, VersionSpan, float32s, token_ids
+from gateway.core.types import (
+    MAX_VERSION_CHARS,
+    UNKNOWN_VERSION,
+    Completion,
+    Evidence,
+    FinishReason,
+    VersionSpan,
+    float32s,
+    token_ids,
+)
 from gateway.errors import EngineProtocolError, EngineUnavailable
 from gateway.wire.engine_error import loaded, reported
 from gateway.wire.side_arrays import SideArrays, SideArraysAsked
@@ -41,27 +50,49 @@ def alternatives_to_ask(top_logprobs: int | None) -> int:
     return min((top_logprobs or 0) + 1, _MAX_WIDTH)
 
 
+def no_evidence(top_logprobs: int | None = None) -> Evidence:
+    """Nothing sampled yet, with room for alternatives where they are asked for."""
+    likely = Alternatives(alternatives_to_ask(top_logprobs), token_ids(), float32s()) if top_logprobs else None
+    return Evidence(token_ids(), float32s(), likely)
+
+
 class Collector:
     """Fold the events of one call into a completion.
 
     Feed it payloads until one of them ends the answer; `completion` then is the whole, and `partial`, at any
     time, is what has been sampled with evidence so far. Alternatives and side arrays are looked at only where the
-    request asked for them, `top_logprobs` being the number of the former.
+    request asked for them, `top_logprobs` being the number of the former. Where the call goes on with an answer,
+    `before` is the evidence of the calls before, which grows; the rest is of this call alone.
     """
 
-    def __init__(self, top_logprobs: int | None = None, asked: SideArraysAsked | None = None) -> None:
-        self._ids = token_ids()
-        self._logprobs = float32s()
-        self._alternatives = (
-            Alternatives(alternatives_to_ask(top_logprobs), token_ids(), float32s()) if top_logprobs else None
-        )
-        self.evidence = Evidence(self._ids, self._logprobs, self._alternatives)
-        """What was sampled so far."""
+    def __init__(
+        self, top_logprobs: int | None = None, asked: SideArraysAsked | None = None, before: Evidence | None = None
+    ) -> None:
+        self.evidence = before or no_evidence(top_logprobs)
+        """What was sampled so far, in all calls of the answer."""
+        self._ids = self.evidence.ids
+        self._logprobs = self.evidence.logprobs
+        self._alternatives = self.evidence.alternatives
+        self._start = len(self._ids)
         self.beside = SideArrays(asked or SideArraysAsked())
         """What else was said so far."""
         self._spans: object = None
         self.finish_reason: FinishReason | None = None
+        self.cached_tokens: int | None = None
+        """How many ids of the prompt the engine says it had in its cache; ``None`` while it does not say."""
         self.done = False
+
+    @property
+    def count(self) -> int:
+        """How many ids have come in this call."""
+        return len(self._ids) - self._start
+
+    def retract(self) -> None:
+        """Take back what this call said, of which something was no evidence."""
+        del self._ids[self._start :], self._logprobs[self._start :]
+        if self._alternatives:
+            first = self._start * self._alternatives.width
+            del self._alternatives.ids[first:], self._alternatives.logprobs[first:]
 
     def feed(self, payload: bytes) -> Sequence[int]:
         """Take one event; the ids that it brings.
@@ -82,7 +113,13 @@ class Collector:
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) > 1:
             raise EngineProtocolError("the engine sent an event without its one choice")
+        self._read_usage(event.get("usage"))
         return [token_id for choice in choices for token_id in self._take(choice)]
+
+    def _read_usage(self, usage: object) -> None:
+        match usage:
+            case {"prompt_tokens_details": {"cached_tokens": int(cached)}}:
+                self.cached_tokens = cached
 
     def _take(self, choice: object) -> list[int]:
         ids = choice.get("token_ids") if isinstance(choice, dict) else None
@@ -117,17 +154,17 @@ class Collector:
         """
         if self.finish_reason in (None, FinishReason.ABORT):
             raise EngineUnavailable("the engine aborted the call before the completion was finished")
-        if not self._ids:
+        if not self.count:
             raise EngineProtocolError("the engine finished without a sampled token")
-        return self._proven(self.finish_reason, self._spans, self.beside.of(len(self._ids)))
+        return self._proven(self.finish_reason, self._spans, self.beside.of(self.count))
 
     def partial(self) -> Completion | None:
         """What was sampled so far, as an aborted completion; ``None`` if nothing was."""
-        if not self._ids:
+        if not self.count:
             return None
         beside: Mapping[str, SideArray] = {}
         with suppress(EngineProtocolError):
-            beside = self.beside.of(len(self._ids))
+            beside = self.beside.of(self.count)
         try:
             return self._proven(FinishReason.ABORT, self._spans, beside)
         except EngineProtocolError:
@@ -135,8 +172,11 @@ class Collector:
 
     def _proven(self, reason: FinishReason, entries: object, beside: Mapping[str, SideArray]) -> Completion:
         try:
-            spans = _unknown(len(self._ids)) if entries is None else _version_spans(entries)
-            return Completion(self._ids, self._logprobs, reason, spans, self._alternatives, beside)
+            spans = _unknown(self.count) if entries is None else _version_spans(entries)
+            # What was broken off may be gone on with, and then the evidence grows.
+            shared = not self._start and reason is not FinishReason.ABORT
+            own = self.evidence if shared else self.evidence.part(self._start, len(self._ids))
+            return Completion(own.ids, own.logprobs, reason, spans, own.alternatives, beside)
         except errors.LedgerError as error:
             raise EngineProtocolError(f"the engine's weight_versions cannot be right: {error.message}") from None
 
@@ -146,6 +186,11 @@ def _version_spans(entries: object) -> tuple[VersionSpan, ...]:
     for entry in entries if isinstance(entries, list) else [None]:
         match entry:
             case {"version": str(version), "start": start, "end": end} if type(start) is type(end) is int:
+                if len(version) > MAX_VERSION_CHARS:
+                    raise EngineProtocolError(
+                        f"the engine names a weight version of {len(version)} characters, {version:.40}…: "
+                        f"{MAX_VERSION_CHARS} is the most"
+                    )
                 name = UNKNOWN_VERSION if version == "default" else version
                 spans.append(VersionSpan(name, start, end, "engine"))
             case _:

@@ -1,11 +1,11 @@
 """What an engine's errors mean for the caller; their text is cleaned of what it echoes."""
 
-import re
 from collections.abc import Mapping
 
 import orjson
 
 from gateway import errors
+from gateway.core.echo import tells_context_is_full, without_echo
 from gateway.errors import EngineProtocolError, EngineUnavailable, GatewayError
 
 _ENABLE_SCALE_OUT = "the engine does not serve /inference/v1/generate: restart `vllm serve` with --enable-scale-out"
@@ -29,24 +29,14 @@ def reported(error: object, status: int) -> GatewayError:
     fields: Mapping[object, object] = error if isinstance(error, dict) else {"message": error}
     code, message = fields.get("code"), fields.get("message")
     status = code if isinstance(code, int) and 400 <= code < 600 else status
-    text = _cleaned(message) if isinstance(message, str) else "without saying why"
-    if "maximum model length" in text or "maximum context length" in text:
+    text = without_echo(message) if isinstance(message, str) else "without saying why"
+    if tells_context_is_full(text):
         return errors.ContextLengthExceeded(text)
     if status >= 500 or status in (401, 403):  # a key or a switch that is not the caller's to mend
         return EngineUnavailable(f"the engine failed ({status}): {text}")
     refused = errors.EngineRefused(f"the engine refused the request ({status}): {text}", status=status)
     refused.retryable = status in (408, 429)
     return refused
-
-
-def _cleaned(text: str) -> str:
-    """An engine's message without what old versions put into it: the request's token ids and file paths."""
-    text = text[:4000]  # an echoed request can be long, and the patterns below are slow
-    if re.match(r"\d+ validation error", text):
-        complaints = [complaint for _, complaint in re.findall(r"'msg': (['\"])(.*?)\1, '", text)]
-        text = "; ".join(dict.fromkeys(complaints)) or "the request is not valid"
-    text = re.sub(r"\[(?:\s*-?\d+\s*,){2,}[^\]]*\]?", "[…]", text.partition("\n")[0])
-    return re.sub(r"(/[\w.-]+){2,}", "…", text)[:300]
 
 
 def loaded(body: bytes) -> object:

@@ -39,12 +39,22 @@ class LogprobsFinding(NamedTuple):
     """Why it is unknown; empty when it is not."""
     answered: bool = True
     """Whether the engine has told all that it can; if not, another time may tell more."""
+    is_usable: bool = True
+    """Whether it did not answer as no engine that we know does, which does not change within seconds."""
+
+    @property
+    def weight(self) -> tuple[bool, bool, bool]:
+        """How much it says: a known mode, then that it has answered, then more than untold; compared in that order.
+
+        What says less takes nothing from what is known.
+        """
+        return self.mode in ("processed", "raw"), self.answered, self.mode != "untold"
 
 
-NOT_ASKED = LogprobsFinding("unknown", "it was not asked yet", answered=False)
+NOT_ASKED = LogprobsFinding("untold", "it was not asked yet", answered=False)
 
 
-def untold_by(version: tuple[int, int] | None) -> LogprobsFinding | None:
+def unknown_by(version: tuple[int, int] | None) -> LogprobsFinding | None:
     """The finding about a release that cannot tell, which need not be asked."""
     old = version is not None and version < _TOLD_SINCE
     return LogprobsFinding("unknown", "it gives all alternatives one id: vLLM 0.22 or later tells") if old else None

@@ -58,7 +58,7 @@ class SideArrays:
     """Those of one call, as they come."""
 
     def __init__(self, asked: SideArraysAsked) -> None:
-        self._asked = asked
+        self.asked = asked
         self._experts: str | None = None
         self._numbers = token_ids()
         self._offsets = token_ids([0])
@@ -75,10 +75,10 @@ class SideArrays:
             EngineProtocolError: they are malformed.
         """
         experts = choice.get("routed_experts")
-        if "routed_experts" in self._asked.names and not isinstance(experts, str | None):
+        if "routed_experts" in self.asked.names and not isinstance(experts, str | None):
             raise EngineProtocolError("the engine sent routed_experts that are no text")
         masks = choice.get("sampling_mask")
-        if "sampling_mask" not in self._asked.names or masks is None:
+        if "sampling_mask" not in self.asked.names or masks is None:
             return []
         if not isinstance(masks, list) or len(masks) != len(ids):
             many = len(masks) if isinstance(masks, list) else "no list of"
@@ -100,9 +100,9 @@ class SideArrays:
             EngineProtocolError: the experts are malformed, or are those of other positions.
         """
         held = {}
-        if "routed_experts" in self._asked.names and self._experts is not None:
+        if "routed_experts" in self.asked.names and self._experts is not None:
             held["routed_experts"] = self._routed(self._experts, length)
-        if "sampling_mask" in self._asked.names and len(self._offsets) == length + 1:
+        if "sampling_mask" in self.asked.names and len(self._offsets) == length + 1:
             numbers = self._numbers.tobytes()
             held["sampling_mask"] = SideArray(0, "<u4", (len(self._numbers),), numbers, self._offsets)
         return held
@@ -112,8 +112,8 @@ class SideArrays:
             dtype, shape, data = read_npy(binascii.a2b_base64(written, strict_mode=True))
         except ValueError as error:
             raise EngineProtocolError(f"the engine sent routed_experts that cannot be read: {error}") from None
-        read = self._asked.prompt_tokens + length - 1
-        due = read - self._asked.known_tokens
+        read = self.asked.prompt_tokens + length - 1
+        due = read - self.asked.known_tokens
         if len(shape) != 3 or shape[0] not in (due, read) or 0 in shape[1:]:
             raise EngineProtocolError(
                 f"the engine sent routed_experts of shape {shape}, not of {due} positions, layers and experts"

@@ -5,7 +5,7 @@ from dataclasses import fields
 from gateway.core.fate import Fate
 from gateway.core.sampling import SamplingRecord
 from gateway.core.turn import Turn
-from gateway.core.types import Sampling, VersionSpan
+from gateway.core.types import Cut, Sampling, VersionSpan
 
 _PARAMETERS = [parameter.name for parameter in fields(Sampling)]
 
@@ -45,6 +45,7 @@ def _sampled(turn: Turn) -> dict[str, object]:
         "engine": turn.origin.engine,
         "rank": turn.origin.rank,
         "policy_versions": [span_object(span) for span in turn.completion.spans],
+        "cuts": [cut_object(cut) for cut in turn.completion.cuts],
     }
 
 
@@ -63,13 +64,28 @@ def _worth(turn: Turn) -> dict[str, object]:
 
 def sampling_object(sampling: SamplingRecord) -> dict[str, object]:
     """The parameters in effect, by their names in vLLM."""
-    lists = {"stop": list(sampling.effective.stop), "stop_token_ids": list(sampling.stop_token_ids)}
-    return {name: getattr(sampling.effective, name) for name in _PARAMETERS} | lists
+    used = sampling.effective
+    lists = {"stop": list(used.stop), "stop_token_ids": list(sampling.stop_token_ids)}
+    lists |= {"bad_words": list(used.bad_words), "allowed_token_ids": list(used.allowed_token_ids)}
+    return {name: getattr(used, name) for name in _PARAMETERS} | lists
 
 
 def span_object(span: VersionSpan) -> dict[str, object]:
     """Where one policy version sampled."""
     return {"version": span.version, "start": span.start, "end": span.end, "source": span.source}
+
+
+def cut_object(cut: Cut) -> dict[str, object]:
+    """Where a completion went on in another call."""
+    return {
+        "position": cut.position,
+        "reason": cut.reason,
+        "from_engine": cut.from_engine,
+        "from_rank": cut.from_rank,
+        "to_engine": cut.to_engine,
+        "to_rank": cut.to_rank,
+        "kv": cut.kv,
+    }
 
 
 def ids_of(turn: Turn) -> dict[str, object]:

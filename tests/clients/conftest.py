@@ -19,7 +19,6 @@ from gateway.sim.faults import Fault
 from gateway.sim.journal import Entry
 from gateway.sim.keys import ENGINE
 from gateway.sim.vocabulary import Vocabulary
-from gateway.wire.probe import LogprobsFinding
 from tests.clients.child import Child
 from tests.clients.script import ScriptedPolicy
 
@@ -72,8 +71,8 @@ def play(interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Play:
     def run(agent: str, answers: Sequence[str], *options: str, faults: Sequence[Fault] = ()) -> Played:
         child = Child(interpreter, agent, options, tmp_path_factory.mktemp(agent))
         with pytest.MonkeyPatch.context() as patch:
-            if faults:  # or a probe of an engine that has dropped a call would take the fault meant for the next one
-                patch.setattr("gateway.edge.probe.untold_by", lambda _version: LogprobsFinding("unknown", "not asked"))
+            if faults:  # or a call of the gateway's own, which proves an engine, would take the fault of the next one
+                patch.setattr("gateway.core.health.MOST_FAILURES", len(faults) + 1)
             return asyncio.run(_play(child, answers, faults))
 
     return run
@@ -84,7 +83,8 @@ async def _play(child: Child, answers: Sequence[str], faults: Sequence[Fault]) -
     policy = ScriptedPolicy(Vocabulary(FOLDER), SPLIT_RATE, answers=iter(answers))
     sim[ENGINE] = replace(sim[ENGINE], policy=policy)
     async with TestServer(sim) as engine:
-        app = create_app(Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),)))
+        attempts = 0 if faults else 5  # what a client is told of a fault, and not how that is mended
+        app = create_app(Settings(model=MODEL_NAME, engine=(str(engine.make_url("")),), resume_attempts=attempts))
         answered: list[str] = []
 
         async def note(_: web.Request, response: web.StreamResponse) -> None:

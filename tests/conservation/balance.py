@@ -1,9 +1,10 @@
 """What left the engine, held against what a trainer is told: token for token, as multisets."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from struct import pack
 from typing import Literal
@@ -45,6 +46,10 @@ class Seen:
     unbelieved: int
     """How many ids came after those."""
     is_believable: bool
+    unread: Sequence[int] = ()
+    """Where it is several calls of one answer: how many ids of each the next one did not go on behind."""
+    is_given_up: bool = False
+    """Whether its answer was asked for anew in another call."""
 
     @property
     def call(self) -> str:
@@ -52,15 +57,50 @@ class Seen:
         return self.request_id.partition("-")[0]
 
 
+_RESUMED = re.compile(r"(.*)-r(\d+)")
+"""What the gateway calls the calls of an answer after the first."""
+
+
 def seen_of(exchanges: Iterable[Exchange]) -> list[Seen]:
-    """What the proxy saw."""
-    seen = []
+    """What the proxy saw; calls that go on with one answer are one."""
+    seen: list[Seen] = []
     for exchange in exchanges:
         good, whole = slice(exchange.good_ids), exchange.good_ids is None
         keys = keys_of(exchange.prompt, exchange.completion[good], exchange.logprobs[good])
         finished = whole and exchange.finish_reason not in (None, "abort")
         seen.append(Seen(exchange.request_id, keys, finished, len(exchange.completion) - len(keys), whole))
-    return seen
+    return joined(seen)
+
+
+def joined(seen: Iterable[Seen]) -> list[Seen]:
+    """Each answer's calls as one, where one goes on behind what those before have said; made anew they stay apart."""
+    answers: dict[str, list[tuple[int, Seen]]] = {}
+    for call in seen:
+        resumed = _RESUMED.fullmatch(call.request_id)
+        name, number = (resumed[1], int(resumed[2])) if resumed else (call.request_id, 0)
+        answers.setdefault(name, []).append((number, call))
+    calls = []
+    for numbered in answers.values():
+        _, (whole, *rest) = zip(*sorted(numbered, key=lambda each: each[0]), strict=True)
+        for call in rest:
+            at = call.keys[0][1] - whole.keys[0][1] if call.keys and whole.keys else 0
+            if not call.keys:
+                calls.append(replace(call, is_given_up=call is not rest[-1]))
+            elif 0 < at <= len(whole.keys):
+                unread = (*whole.unread, len(whole.keys) - at)
+                unbelieved = whole.unbelieved + call.unbelieved
+                whole = replace(
+                    call,
+                    request_id=whole.request_id,
+                    keys=[*whole.keys[:at], *call.keys],
+                    unbelieved=unbelieved,
+                    unread=unread,
+                )
+            else:
+                calls.append(replace(whole, is_given_up=True))
+                whole = call
+        calls.append(whole)
+    return calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +113,8 @@ class Told:
     keys: Sequence[Key]
     complete: bool
     overshoot: int
+    may_end: bool = False
+    """Whether it may be complete though its engine's call was cut before it said so: with a stop, or at its length."""
 
 
 @dataclass(slots=True)
@@ -113,13 +155,18 @@ def balance_of(
     seen: Sequence[Seen], told: Sequence[Told], outcomes: Mapping[str, Outcome], *, may_be_unread: int = UNREAD_IDS
 ) -> Balance:
     """Hold both against each other; `may_be_unread` is how many ids of one call."""
-    balance = Balance(seen=sum(len(call.keys) + call.unbelieved for call in seen))
+    balance = Balance(seen=sum(len(call.keys) + call.unbelieved + sum(call.unread) for call in seen))
     balance.unbelieved = sum(call.unbelieved for call in seen)
     for turn in told:
         if turn.because is None:
             balance.trained += len(turn.keys)
         else:
             balance.excluded[turn.because] += len(turn.keys)
+    for call in seen:
+        for unread in call.unread:
+            balance.note_unread(unread)
+            if unread > may_be_unread:
+                balance.faults.append(f"{call.request_id}: it was gone on with {unread} ids before it was cut")
     balance.faults += _invented(seen, told)
     choices = Counter(call.call for call in seen)
     pairs, rest = _matched(seen, told)
@@ -169,7 +216,7 @@ def _invented(seen: Iterable[Seen], told: Iterable[Told]) -> Iterator[str]:
 def _is_of(turn: Told, call: Seen) -> bool:
     """Whether a turn can be what is told of a call: all of it up to its stop, or what was read before it broke off."""
     length, rest = len(turn.keys), len(call.keys) - len(turn.keys)
-    is_whole = call.finished and rest == turn.overshoot
+    is_whole = (call.finished or turn.may_end) and rest == turn.overshoot
     return (is_whole or (not turn.complete and rest >= turn.overshoot)) and call.keys[:length] == turn.keys
 
 
@@ -177,9 +224,11 @@ def _untold(call: Seen, outcome: Outcome | None, balance: Balance, may_be_unread
     """Account for a call of which nothing is told."""
     if not call.is_believable:
         balance.unbelieved += len(call.keys)
-        if outcome == "answered":
+        if outcome == "answered" and not call.is_given_up:
             yield f"{call.request_id}: it was answered, though its evidence failed"
         return
     balance.note_unread(len(call.keys))
-    if len(call.keys) > (may_be_unread if outcome in ("hung_up", "failed") else 0):
+    # Whose connection breaks before its first event is read is made anew, as one that said nothing.
+    was_broken_off = outcome in ("hung_up", "failed") or (call.is_given_up and not call.finished)
+    if len(call.keys) > (may_be_unread if was_broken_off else 0):
         yield f"{call.request_id}: the engine said {len(call.keys)} ids to a call that was {outcome}; nothing tells of it"

@@ -7,7 +7,7 @@ from struct import pack, unpack
 
 import pytest
 
-from tests.conservation.balance import UNREAD_IDS, Balance, Told, balance_of
+from tests.conservation.balance import UNREAD_IDS, Balance, Seen, Told, balance_of, joined, keys_of
 from tests.conservation.trial import Account, Plan, accounted
 
 pytestmark = pytest.mark.process
@@ -86,3 +86,33 @@ def test_a_turn_that_ends_early_is_named(account: Account) -> None:
     told = [replace(turn, keys=turn.keys[:-1]) if one is turn else one for one in account.told]
 
     assert any(turn.turn_id in fault for fault in held_against(account, told).faults)
+
+
+def made_anew(ids_before: int, *, finished: bool = False) -> tuple[list[Seen], Told]:
+    """An answer whose first call broke off behind so many ids, and was made anew; and what is told of it."""
+    keys = keys_of([7, 8], range(40), [-0.5] * 40)
+    cut, whole = Seen("c1", keys[:ids_before], finished, 0, True), Seen("c1-r1", keys, True, 0, True)
+    return joined([cut, whole]), Told("t1", None, keys, complete=True, overshoot=0)
+
+
+def test_what_was_on_its_way_in_a_call_that_broke_before_it_was_read_is_unread() -> None:
+    """The answer was made anew: its gateway never saw the first call's ids."""
+    seen, told = made_anew(UNREAD_IDS)
+    balance = balance_of(seen, [told], {"c1": "answered"})
+
+    assert balance.faults == []
+    assert balance.unread == UNREAD_IDS
+
+
+def test_what_was_read_of_a_call_that_was_given_up_is_missed() -> None:
+    """More than can be on its way is a turn that was discarded, and is told."""
+    seen, told = made_anew(UNREAD_IDS + 1)
+
+    assert "nothing tells of it" in balance_of(seen, [told], {"c1": "answered"}).faults[0]
+
+
+def test_a_finished_call_whose_answer_was_made_anew_is_missed() -> None:
+    """It did not break off, so it was read."""
+    seen, told = made_anew(1, finished=True)
+
+    assert "nothing tells of it" in balance_of(seen, [told], {"c1": "answered"}).faults[0]

@@ -145,7 +145,10 @@ def _told(turn: Json, ids: list[int], logprobs: list[float], because: str | None
     end = start + turn["completion_tokens"]
     sampled = logprobs if because else logprobs[start:end]
     keys = keys_of(ids[:start], ids[start:end], sampled)
-    return Told(turn["turn_id"], because, keys, turn["status"] == "complete", turn["overshoot_tokens"])
+    sampling = turn["sampling"]
+    stopped = bool(sampling["stop"]) or ids[end - 1] in sampling["stop_token_ids"]
+    may_end = stopped or turn["finish_reason"] == "length"
+    return Told(turn["turn_id"], because, keys, turn["status"] == "complete", turn["overshoot_tokens"], may_end)
 
 
 async def _pages(house: House, query: str) -> tuple[list[Json], list[Json]]:

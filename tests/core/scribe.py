@@ -20,7 +20,12 @@ class Scribe:
         return self.write(messages, tools)
 
     def bridge(
-        self, prompt_ids: list[int], sampled: list[int], new: Sequence[Message], tools: Sequence[JsonObject]
+        self,
+        prompt_ids: list[int],
+        sampled: list[int],
+        new: Sequence[Message],
+        tools: Sequence[JsonObject],
+        history: Sequence[Message],  # it writes a message the same way wherever that stands
     ) -> list[int] | None:
         known = prompt_ids + sampled
         prompt_ids.clear()  # what a renderer does to its arguments must not matter

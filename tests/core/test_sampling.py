@@ -1,8 +1,10 @@
 """What is in effect when a turn is sampled, what distribution that makes, and what its logprobs are worth."""
 
+from typing import get_args
+
 import pytest
 
-from gateway.core.sampling import clamped, nth_seed, overridden, record, said
+from gateway.core.sampling import LogprobsMode, clamped, nth_seed, overridden, record, said
 from gateway.core.types import Sampling
 
 DEFAULTS = {
@@ -77,6 +79,11 @@ def test_what_is_clamped_twice_is_clamped_once():
         ({"repetition_penalty": 1.1}, False, "penalised", {"processed"}),
         ({"logit_bias": {"5": 1}}, False, "penalised", {"processed"}),
         ({"min_tokens": 1, "top_p": 0.5}, False, "penalised", {"processed"}),
+        ({"bad_words": ("no",)}, False, "constrained", {"processed"}),
+        ({"allowed_token_ids": (1, 2)}, False, "constrained", {"processed"}),
+        ({"thinking_token_budget": 0}, False, "constrained", {"processed"}),
+        ({"thinking_token_budget": -1}, False, "exact", {"processed", "raw"}),
+        ({"repetition_detection": {"max_pattern_size": 2}}, False, "exact", {"processed", "raw"}),
         ({}, True, "constrained", {"processed", "raw"}),
         ({"top_p": 0.5}, True, "constrained", {"processed"}),
         ({"extra_args": {"a": 1}}, True, "unknown", {"raw"}),
@@ -87,8 +94,12 @@ def test_what_is_clamped_twice_is_clamped_once():
 def test_a_distribution_is_the_first_that_applies_and_decides_what_logprobs_are_worth(
     asked, constrained, distribution, exact
 ):
-    """A grammar shapes the logits before raw logprobs are taken; nothing else does, `extra_args` included."""
-    for mode in ("processed", "raw", "unknown"):
+    """A grammar shapes the logits before raw logprobs are taken; nothing else does, `extra_args` and words included.
+
+    Of an engine that has not told they are exact where they are in either mode.
+    """
+    exact = exact | ({"untold"} if exact == {"processed", "raw"} else set())
+    for mode in get_args(LogprobsMode):
         made = record(Sampling(**asked), max_tokens=9, constrained=constrained, logprobs_mode=mode)
         assert (made.distribution, made.logprobs_exact) == (distribution, mode in exact)
 
@@ -135,3 +146,42 @@ def test_a_record_keeps_what_it_is_told():
 def test_the_answers_of_a_call_have_seeds_that_count_up_and_never_mean_none(first, seeds):
     """-1 is passed over; after the greatest comes the least."""
     assert [nth_seed(first, index) for index in range(3)] == seeds
+
+
+@pytest.mark.parametrize(
+    ("asked", "modes", "both"),
+    [
+        ({}, ("raw", "raw"), "raw"),
+        ({"top_p": 0.5}, ("processed", "processed"), "processed"),
+        ({}, ("raw", "processed"), "raw"),
+        ({}, ("processed", "raw"), "raw"),
+        ({"temperature": 0.5}, ("processed", "raw"), "unknown"),
+        ({"allowed_token_ids": (1,)}, ("raw", "processed"), "unknown"),
+        ({}, ("processed", "unknown"), "unknown"),
+        ({}, ("unknown", "raw"), "unknown"),
+        ({}, ("raw", "untold"), "untold"),
+        ({}, ("untold", "processed"), "untold"),
+        ({}, ("unknown", "untold"), "unknown"),
+        ({"temperature": 0.5}, ("untold", "processed"), "unknown"),
+    ],
+)
+def test_logprobs_of_two_engines_are_worth_what_can_be_said_of_both(asked, modes, both):
+    """Where nothing shapes the logits, raw and processed are the same."""
+    made = record(Sampling(**asked), max_tokens=9, logprobs_mode=modes[0])
+    assert made.also(modes[1]).logprobs_mode == both
+
+
+@pytest.mark.parametrize(
+    ("asked", "modes"),
+    [
+        ({}, {"unknown"}),
+        ({"temperature": 0.7}, {"processed", "raw", "untold", "unknown"}),
+        ({"temperature": 0}, set()),
+        ({"extra_args": {"a": 1}}, set()),
+        ({"extra_args": {"a": 1}, "temperature": 0.7}, set()),
+    ],
+)
+def test_the_exactness_of_a_turn_hangs_on_its_engine_where_the_modes_differ(asked, modes):
+    """And where an engine is known to have told nothing that can be used, on what it tells the next time."""
+    for mode in get_args(LogprobsMode):
+        assert record(Sampling(**asked), max_tokens=9, logprobs_mode=mode).hangs_on_mode == (mode in modes)

@@ -1,11 +1,14 @@
 """Completions carry their evidence, or they do not exist."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.core.alternatives import Alternatives
 from gateway.core.side_arrays import SideArray
 from gateway.core.types import (
     Completion,
+    Cut,
     Delta,
     FinishReason,
     Message,
@@ -80,6 +83,16 @@ def test_the_head_of_a_completion_keeps_evidence_and_spans(length, spans):
     assert spans == head.spans
     assert head.finish_reason is FinishReason.ABORT
     assert (3 - length, 3 - 1) == (head.overshoot_tokens, head.head(1, FinishReason.ABORT).overshoot_tokens)
+
+
+@pytest.mark.parametrize("places", [(0,), (3,), (4,), (2, 2), (2, 1)])
+def test_a_completion_is_cut_within_its_ids_and_at_each_place_once(places):
+    """In order. What is left of it has the cuts that are left."""
+    cuts = [Cut(at, "lost", "http://a", 0, "http://b", 0, "kept") for at in (1, 2)]
+    whole = replace(make(), cuts=tuple(cuts))
+    assert [whole.head(length, FinishReason.STOP).cuts for length in (1, 2, 3)] == [(), (cuts[0],), tuple(cuts)]
+    with pytest.raises(LedgerError, match="cuts"):
+        replace(make(), cuts=tuple(replace(cuts[0], position=at) for at in places))
 
 
 # Alternatives

@@ -40,6 +40,8 @@ class ToyRenderer:
     drops: int = 0
     silent: bool = False
     bridged: list[Sequence[Message]] = field(default_factory=list)
+    histories: list[Sequence[Message]] = field(default_factory=list)
+    """What each bridge was told of the messages before."""
     rendered: list[Sequence[Message]] = field(default_factory=list)
 
     def render(self, messages: Sequence[Message], tools: Sequence[JsonObject]) -> list[int]:
@@ -55,10 +57,12 @@ class ToyRenderer:
         completion_ids: list[int],
         new_messages: Sequence[Message],
         tools: Sequence[JsonObject],
+        history: Sequence[Message] = (),
     ) -> list[int] | None:
         if self.declines:
             return None
         self.bridged.append(new_messages)
+        self.histories.append(history)
         if self.silent:
             return prompt_ids + completion_ids
         known = (prompt_ids + completion_ids)[: len(prompt_ids + completion_ids) - self.drops]

@@ -82,7 +82,7 @@ async def test_an_engine_elsewhere_serves_as_well(demo):
 async def test_what_is_missing_is_said_in_one_line(demo):
     """Without the extra or one of two flags: exit 2. An engine that is not there: exit 1."""
     flags = ["--engine", "http://127.0.0.1:9", "--model", str(FOLDER)]
-    without_extra = await demo(missing="jinja2")
+    without_extra = await demo(missing="openai")
     without_model = await demo(*flags[:2])
     without_engine = await demo(*flags)
 

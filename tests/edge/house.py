@@ -212,6 +212,16 @@ class House:
         lines = [line for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
 
+    async def have_logprobs_told(self) -> None:
+        """Have the engine asked of what it returns logprobs, for a turn that hangs on it; wait until it has told."""
+
+        async def has_told() -> bool:
+            (engine,) = (await self.call("GET", "/admin/engines")).body["data"]
+            return engine["logprobs"] in ("processed", "raw")
+
+        assert (await self.ask("asks", temperature=0.5)).status == 200
+        await until(has_told)
+
     async def idle(self) -> None:
         """Wait until no turn holds an engine and the engine answers nobody."""
 

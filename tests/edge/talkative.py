@@ -69,6 +69,11 @@ class SlowClient:
         self.read += data
         return bool(data)
 
+    async def take_all(self) -> None:
+        """Read until there is nothing more."""
+        while await self.take(1 << 20):
+            pass
+
     async def sip(self, every_s: float) -> None:
         """Read one byte at a time, for ever."""
         while True:
@@ -80,12 +85,13 @@ class SlowClient:
 async def slow(
     house: House,
     session: str,
-    script: Sequence[int],
+    script: Sequence[int] | None,
     headers: Mapping[str, str] = MappingProxyType({}),
     **fields: object,
 ) -> AsyncIterator[SlowClient]:
     """A slow client that has asked for a stream; it hangs up at the end of the block."""
-    body = orjson.dumps({"messages": HELLO, "stream": True, "vllm_xargs": {"script": list(script)}, **fields})
+    scripted = {} if script is None else {"vllm_xargs": {"script": list(script)}}
+    body = orjson.dumps({"messages": HELLO, "stream": True, **scripted, **fields})
     url = house.http.make_url(f"/sessions/{session}/v1/chat/completions")
     lines = [f"POST {url.path} HTTP/1.1", f"Host: {url.authority}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in ({"Content-Type": "application/json"} | dict(headers)).items()]

@@ -90,8 +90,14 @@ async def test_among_equals_the_session_whose_calls_come_back_goes_on(house: Hou
     assert session(await house.ask(None, nameless, words.said("Rain."), tools=TOOLS)) == session(twins[-1])
 
 
-GROUP = 64
-"""Attempts at one task, more than would be asked one by one."""
+ALIKE, GROUP = 8, 10
+"""Attempts at one task, more than are asked one by one: so many in these tests, since each costs turns."""
+
+
+@pytest.fixture
+def few_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer are asked than there are in a group, as with the real bound and a larger one."""
+    monkeypatch.setattr("gateway.core.prefixes._MOST_ALIKE", ALIKE)
 
 
 async def group(house: House, words: Words, script: Callable[[int], list[int]]) -> list[Answer]:
@@ -101,6 +107,7 @@ async def group(house: House, words: Words, script: Callable[[int], list[int]]) 
     return answers
 
 
+@pytest.mark.usefixtures("few_alike")
 async def test_no_attempt_of_a_group_that_calls_the_same_is_split(house: House, words: Words) -> None:
     """Equal calls, equal results: the ids of the calls tell them apart, turn by turn."""
     script = words.called("Hm.", "weather", {"city": "Oslo"})
@@ -119,6 +126,7 @@ async def test_no_attempt_of_a_group_that_calls_the_same_is_split(house: House, 
         assert await reasons(house, session(answer)) == ["first_turn", None, None]
 
 
+@pytest.mark.usefixtures("few_alike")
 async def test_no_attempt_of_a_group_that_says_the_same_is_split(house: House, words: Words) -> None:
     """Short answers are equal, and what was thought before them is not."""
 
@@ -133,6 +141,7 @@ async def test_no_attempt_of_a_group_that_says_the_same_is_split(house: House, w
         )
 
 
+@pytest.mark.usefixtures("few_alike")
 async def test_no_attempt_of_a_group_is_split_by_a_client_that_drops_the_text_beside_calls(
     house: House, words: Words
 ) -> None:
@@ -151,6 +160,7 @@ async def test_no_attempt_of_a_group_is_split_by_a_client_that_drops_the_text_be
         assert session(further) == session(answer)
 
 
+@pytest.mark.usefixtures("few_alike")
 async def test_no_attempt_of_a_group_is_split_by_a_rewritten_last_answer(house: House, words: Words) -> None:
     """Its earlier answers say whose it is."""
     histories = [

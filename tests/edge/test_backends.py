@@ -2,82 +2,50 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from itertools import count
 
 import pytest
 
-from gateway.core.pool import pick
+from gateway.core.pool import Demand, RankLoad, pick
 from gateway.edge.backends import Backends
 from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
-from gateway.errors import EngineProtocolError, EngineUnavailable
+from gateway.edge.rank import RankCounts
+from gateway.errors import BadRequest, EngineProtocolError, EngineUnavailable
 from gateway.sim import create_sim
 from tests.edge.house import HELLO, House, OpenHouse, Words, generated, serving, until, user
-
-
-class Known(Engine):
-    """An engine whose answers are known: it is up or not."""
-
-    def __init__(self, url: str, *, up: bool = True) -> None:
-        super().__init__(url)
-        self.up = up
-        self.asked = 0
-
-    async def refresh(self) -> None:
-        self.asked += 1
-        self.max_model_len = 4096 if self.up else None
-        self.trouble = "" if self.up else f"{self.url} is down"
-
-
-def engines(count: int) -> list[Known]:
-    """Engines by name: a, b, and so on."""
-    return [Known("abcdef"[at]) for at in range(count)]
-
-
-@asynccontextmanager
-async def opened(known: list[Known]) -> AsyncIterator[Backends]:
-    """The backends of these engines, each asked once."""
-    backends = Backends(known, Metrics())
-    await backends.refresh()
-    try:
-        yield backends
-    finally:
-        await backends.close()
+from tests.edge.pooling import Known, pooled, settle
 
 
 async def test_the_least_loaded_engine_takes_a_turn() -> None:
     """A lease that ends makes room."""
-    async with opened(engines(2)) as backends:
-        async with backends.lease(None, "s") as one:
-            async with backends.lease(None, "s") as two:
-                assert {one.name, two.name} == {"a#0", "b#0"}
-            async with backends.lease(None, "s") as three:
-                assert three.name == two.name
-        async with backends.lease(None, "s") as four:
-            assert four.name == one.name
+    async with pooled(Known("a"), Known("b")) as pool:
+        one, two = pool.call("s"), pool.call("t")
+        await settle()
+        assert {one.rank, two.rank} == {"a#0", "b#0"}
+        home = await two.end()
+        assert await pool.call("u").end() == home
 
 
 async def test_the_ranks_of_an_engine_share_its_sessions() -> None:
     """Each is a place of its own, and named to the engine."""
-    async with opened([Known("http://e#dp=3")]) as backends:
-        async with backends.lease(None, "s") as one, backends.lease(None, "s") as two:
-            assert one.engine is two.engine
-            assert len({one.number, two.number} & {0, 1, 2}) == 2
-        async with backends.lease("http://e#1", "s") as pinned:
-            assert pinned.number == 1
+    async with pooled(Known("http://e#dp=3")) as pool:
+        calls = [pool.call(name) for name in "stu"]
+        await settle()
+        assert {call.rank for call in calls} == {"http://e#0", "http://e#1", "http://e#2"}
+        assert [rank.number for rank in pool.backends.ranks] == [0, 1, 2]
 
 
 async def test_a_session_stays_where_its_prefix_is_cached() -> None:
     """However loaded that engine is, as long as it is up."""
-    known = engines(2)
-    async with opened(known) as backends:
-        async with backends.lease("a#0", "s"), backends.lease("a#0", "s") as lease:
-            assert lease.engine.url == "a"
-        known[0].max_model_len = None
-        async with backends.lease("a#0", "s") as lease:
-            assert lease.engine.url == "b"
+    async with pooled(Known("a"), Known("b")) as pool:
+        home = await pool.call("s").end(10)
+        calls = [pool.call("s") for _ in range(5)]
+        await settle()
+        assert {call.rank for call in calls} == {home}
+        pool.engine(home[0]).max_model_len = None
+        assert await pool.call("s").end() != home
 
 
 @pytest.mark.parametrize(
@@ -85,51 +53,123 @@ async def test_a_session_stays_where_its_prefix_is_cached() -> None:
 )
 async def test_a_lease_ends_however_it_ends(failure: BaseException) -> None:
     """Its engine counts no turn more, and is still there for the next."""
-    known = engines(1)
-    async with opened(known) as backends:
+    async with pooled(Known("a")) as pool:
         with suppress(type(failure)):
-            async with backends.lease(None, "s"):
+            async with pool.backends.lease(pool.session("s"), Demand(1)):
                 raise failure
-
-        assert backends._load == {"a#0": 0}
-        assert known[0].max_model_len == 4096
+        pool.holds_nothing()
+        assert pool.backends.known() == {"a#0": 4096}
 
 
 async def test_an_engine_that_cannot_be_reached_gets_no_turn_before_it_answers() -> None:
     """Others take its turns, those pinned to it as well."""
-    known = engines(2)
-    async with opened(known) as backends:
-        known[0].max_model_len = None  # as a failed call leaves it
-        async with backends.lease("a#0", "s") as lease:
-            assert lease.engine.url == "b"
-        await backends.refresh()
-        async with backends.lease("a#0", "s") as lease:
-            assert lease.engine.url == "a"
+    async with pooled(Known("a"), Known("b")) as pool:
+        home = await pool.call("s").end(10)
+        pool.engine(home[0]).max_model_len = None  # as a failed call leaves it
+        away = await pool.call("s").end(10)
+        assert away != home
+        await pool.backends.refresh()
+        running = [pool.call("t"), pool.call("u")]
+        await settle()
+        assert {call.rank for call in running} == {"a#0", "b#0"}
+        assert await pool.call("s").end(10) == away
 
 
 async def test_without_any_engine_that_answers_there_is_no_lease() -> None:
     """The error says what was wrong with each."""
-    down = [Known("a", up=False), Known("b", up=False)]
-    async with opened(down) as backends:
+    async with pooled(Known("a", up=False), Known("b", up=False)) as pool:
         with pytest.raises(EngineUnavailable, match=r"a is down.*b is down"):
-            async with backends.lease(None, "s"):
-                raise AssertionError
-        assert backends.known() == {}
-    async with opened([]) as backends:
+            await pool.call("s").task
+        assert pool.backends.known() == {}
+    async with pooled() as pool:
         with pytest.raises(EngineUnavailable, match="--engine"):
-            async with backends.lease(None, "s"):
-                raise AssertionError
+            await pool.call("s", rank_number=3).task
 
 
 async def test_a_running_engine_is_not_asked_again() -> None:
     """Neither by calls nor by the watch: it has answered."""
-    known = engines(1)
-    async with opened(known) as backends:
-        await backends.refresh()
-        async with backends.lease(None, "s"):
-            pass
+    known = Known("a")
+    async with pooled(known) as pool:
+        await pool.backends.refresh()
+        await pool.call("s").end()
 
-    assert known[0].asked == 1
+    assert known.asked == 1
+
+
+async def test_engines_come_and_go_and_nothing_is_kept_of_those_that_went() -> None:
+    """Nor is what they are called told of any more; turns that they have may end."""
+    async with pooled(Known("a")) as pool:
+        for at in range(50):
+            engine = Known("http://e#dp=2")
+            await engine.refresh()
+            pool.backends.add(engine)
+            pool.backends.add(Known("http://e"))
+            assert pool.backends.engines[1:] == [engine]
+            pool.backends.drain(pool.backends.ranks[0], draining=True)
+            call = pool.call(f"s{at}")
+            await settle()
+            assert call.rank in ("http://e#0", "http://e#1")
+            assert call.lease is not None
+            assert pool.backends.counts(call.lease.rank) == RankCounts(1, 0, 1, 1)
+            pool.backends.drain(pool.backends.ranks[0], draining=False)
+            pool.backends.remove(engine)
+            await call.end(10)
+            assert pool.counted("gateway_turns_in_flight", engine="a", rank="0") == 0
+            assert b"http://e" not in pool.metrics.text()
+            assert [rank.name for rank in pool.backends.ranks] == ["a#0"]
+        assert len(pool.backends.places.residency._stays) == 0
+
+
+async def test_an_engine_may_get_more_ranks_or_fewer() -> None:
+    """Those that stay keep their sessions."""
+    engine = Known("http://e#dp=2")
+    async with pooled(engine) as pool:
+        calls = [pool.call(name) for name in "st"]
+        await settle()
+        engine.ranks = 3
+        pool.backends.renumber(engine)
+        third = pool.call("u")
+        await settle()
+        assert third.rank == "http://e#2"
+        engine.ranks = 1
+        pool.backends.renumber(engine)
+        homes = [await call.end(10) for call in calls]
+        assert homes.count("http://e#0") == 1
+        assert {await pool.call(name).end(10) for name in "stu"} == {"http://e#0"}
+        assert pool.counted("gateway_session_moves_total", reason="removed") == 2
+
+
+async def test_a_caller_may_insist_on_a_rank() -> None:
+    """Of whatever engine; one that there is not is its own fault, but not that of an answer that is carried on."""
+    async with pooled(Known("http://e#dp=3"), Known("http://f")) as pool:
+        assert {await pool.call(f"s{at}", rank_number=2).end(10) for at in range(5)} == {"http://e#2"}
+        assert await pool.call("s0").end(10) == "http://e#2"
+        assert await pool.call("s0", rank_number=1).end(10) == "http://e#1"
+        assert pool.counted("gateway_session_moves_total", reason="demanded") == 1
+        with pytest.raises(BadRequest, match="no data-parallel rank 3") as refused:
+            await pool.call("t", rank_number=3).task
+        assert refused.value.param == "X-data-parallel-rank"
+        await pool.call("t", rank_number=3, resumes=True).end()
+
+
+async def test_a_model_is_asked_of_the_engines_that_have_it() -> None:
+    """Of none else, though they are down; a name that nobody lists goes to any."""
+    small, large = Known("a", models=["small"]), Known("b", models=["large", "adapter"])
+    async with pooled(small, large) as pool:
+        for model, home in (("small", "a#0"), ("large", "b#0"), ("adapter", "b#0")):
+            assert {await pool.call(f"{model}{at}", model=model).end() for at in range(5)} == {home}
+        assert {await pool.call(f"other{at}", model="other").end() for at in range(20)} == {"a#0", "b#0"}
+        small.max_model_len = None
+        small.up = False
+        with pytest.raises(EngineUnavailable, match="drained or down"):
+            await pool.call("s", model="small").task
+
+
+async def test_a_prompt_goes_where_the_context_holds_it() -> None:
+    """Where none does, anywhere: the error is then about the prompt."""
+    async with pooled(Known("a", window=100), Known("b", window=1000)) as pool:
+        assert {await pool.call(f"s{at}", 500).end() for at in range(5)} == {"b#0"}
+        assert {await pool.call(f"s{at}", 5000).end() for at in range(20, 40)} == {"a#0", "b#0"}
 
 
 async def test_an_engine_that_is_down_at_the_start_is_found_when_it_comes_up(
@@ -169,8 +209,8 @@ async def test_an_engine_that_dies_is_replaced_by_another(open_house: OpenHouse,
     async with serving(two) as second:
         async with serving(one) as first:
             urls = [str(server.make_url("")).rstrip("/") for server in (first, second)]
-            ranks = [f"{url}#0" for url in urls]
-            name = next(f"s{at}" for at in count() if pick(ranks, {}, None, f"s{at}") == ranks[0])
+            ranks = [RankLoad(f"{url}#0") for url in urls]
+            name = next(f"s{at}" for at in count() if pick(ranks, None, f"s{at}") == ranks[0].name)
             house = await open_house(engine=tuple(urls))
             answer = await house.ask(name, HELLO, words.said("Hi."))
             assert len(generated(one)) == 1
@@ -237,5 +277,36 @@ async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house:
     recorded = [str(turn["rank"]) for session in sessions for turn in await house.turns(session)]
 
     assert told == recorded
+    assert {entry.headers["x-session-id"] for entry in house.journal} == set(sessions)
     assert all(len(set(told[at : at + 3])) == 1 for at in range(0, 36, 3))
     assert set(told) == {"0", "1"}
+
+
+async def test_a_header_names_the_rank(open_house: OpenHouse, words: Words) -> None:
+    """One that there is not, or that is no number, is 400; a later call without it goes where the prefix is."""
+    house = await open_house(sim={"ranks": 3}, ranks=3)
+    for number in (2, 0, 1, 1):
+        headers = {"X-data-parallel-rank": str(number)}
+        assert (await house.ask("s", HELLO, words.said("Hi."), headers=headers)).status == 200
+    assert (await house.ask("s", HELLO, words.said("Hi."))).status == 200
+    assert [entry.headers["x-data-parallel-rank"] for entry in house.journal] == ["2", "0", "1", "1", "1"]
+    for ill in ("3", "-1", "one", ""):
+        refused = await house.ask("s", HELLO, words.said("Hi."), headers={"X-data-parallel-rank": ill})
+        assert (refused.status, refused.error["param"]) == (400, "X-data-parallel-rank")
+    assert await house.metric("gateway_session_moves_total", reason="demanded") == 2
+
+
+async def test_what_is_cached_is_known_until_a_session_is_over(open_house: OpenHouse, words: Words) -> None:
+    """Finished or deleted, it makes room for others."""
+    house = await open_house()
+    for name in ("s", "t"):
+        assert (await house.ask(name, HELLO, words.said("Hi."))).status == 200
+    resident = await house.metric("gateway_rank_resident_tokens")
+    turns = [turn for name in ("s", "t") for turn in await house.turns(name)]
+    assert resident == sum(turn["prompt_tokens"] + turn["completion_tokens"] for turn in turns)
+    assert (await house.send("POST", "/sessions/s/finish")).status == 200
+    assert await house.metric("gateway_rank_resident_tokens") == resident / 2
+    assert (await house.send("DELETE", "/sessions/t")).status == 204
+    assert await house.metric("gateway_rank_resident_tokens") == 0
+    assert await house.metric("gateway_queue_wait_seconds_count") == 2
+    assert await house.metric("gateway_queue_turns") == 0

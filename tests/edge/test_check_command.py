@@ -36,7 +36,7 @@ async def test_the_report_is_one_line_a_finding_and_exit_0(tokenizer_folder: str
         status, out, errors = await checked(*flags, "--engine", str(server.make_url("")))
     lines = out.splitlines()
     assert (status, errors) == (0, "")
-    assert len(lines) == 13
+    assert len(lines) == 14
     assert all(line.startswith(("ok  ", "warn")) for line in lines)
     assert "\x1b" not in out
 

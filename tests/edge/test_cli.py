@@ -36,7 +36,14 @@ async def test_it_says_when_it_is_ready_serves_and_ends_on_sigterm_in_the_middle
     Neither keys nor what was said are in the log, whose lines are JSON.
     """
     keys = {"agent_key": "agents-hush", "admin_key": "admins-hush", "engine_key": "engines-hush"}
-    settings = {"model": tokenizer_folder, "model_name": MODEL_NAME, "port": 0, **keys}
+    settings = {
+        "model": tokenizer_folder,
+        "model_name": MODEL_NAME,
+        "port": 0,
+        "drain_timeout_s": 0.2,
+        "resume_attempts": 0,
+        **keys,
+    }
     headers = {"Authorization": "Bearer agents-hush"}
     async with (
         engine() as (url, sim),
@@ -86,11 +93,17 @@ async def test_it_says_when_it_is_ready_serves_and_ends_on_sigterm_in_the_middle
 
 
 async def test_it_takes_its_settings_from_the_environment_and_ends_on_sigterm(tmp_path: Path) -> None:
-    """A model that no renderer knows is served without bridges, where that is accepted."""
+    """A renderer that never bridges serves, where that is accepted."""
     folder = shutil.copytree(FOLDER, tmp_path / "model")
     config = orjson.loads((folder / "tokenizer_config.json").read_bytes())
     (folder / "tokenizer_config.json").write_bytes(orjson.dumps(config | {"model_name": "nobody"}))
-    env = {"MODEL": str(folder), "MODEL_NAME": "nobody/nothing-7B", "PORT": "0", "HOST": "localhost"}
+    env = {
+        "MODEL": str(folder),
+        "MODEL_NAME": "nobody/nothing-7B",
+        "RENDERER_NAME": "default",
+        "PORT": "0",
+        "HOST": "localhost",
+    }
     async with engine() as (url, _), ClientSession() as http:
         variables = {f"GATEWAY_{name}": value for name, value in {**env, "ENGINE": url}.items()}
         async with gateway(tmp_path, "serve", "--allow-bridgeless", env=variables) as process:
@@ -180,3 +193,15 @@ async def test_what_cannot_be_loaded_or_taken_is_exit_2_and_one_line(tmp_path: P
         told = [line for line in lines if not line.startswith("{")]  # what is not the log
         assert (status, len(told)) == (2, 1), (args, lines)
         assert all(word in told[0] for word in says), told
+
+
+async def test_a_server_for_renders_that_is_not_there_is_waited_for_and_told_of_once(tmp_path: Path) -> None:
+    """And not at each try to reach it."""
+    args = flags(model=DEMO, port=0, renderer="remote", render_url="http://127.0.0.1:1")
+    async with gateway(tmp_path, *args) as process:
+        assert await process.ended(within_s=90) == 2
+        assert await process.line() == b""
+        waits, told = process.errors.splitlines()
+
+    assert "is waited for" in waits
+    assert "http://127.0.0.1:1" in told

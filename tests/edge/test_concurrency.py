@@ -12,6 +12,7 @@ from tests.edge.house import HELLO, Answer, House, Json, OpenHouse, Words, until
 from tests.edge.keeping import KeepingStore
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("seed", "grace_s"), [(1, 0.0), (2, 0.05), (3, 0.0)])
 async def test_calls_cancelled_at_random_leave_a_true_record(
     open_house: OpenHouse, words: Words, seed: int, grace_s: float

@@ -117,6 +117,7 @@ def test_a_client_that_takes_nothing_is_hung_up_on(play: Callable[[Scene], None]
     play(scene)
 
 
+@pytest.mark.process
 def test_a_client_that_reads_slowly_but_steadily_gets_everything(play: Callable[[Scene], None]) -> None:
     """In kernels that could hold megabytes for it, too."""
 

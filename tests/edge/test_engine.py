@@ -54,14 +54,15 @@ async def test_a_fresh_connection_that_breaks_is_not_tried_again() -> None:
     assert raw.generated == 1
 
 
-async def test_a_connection_that_breaks_takes_the_engine_out_until_it_answers() -> None:
+async def test_an_engine_is_doubted_when_a_connection_breaks_until_it_answers() -> None:
     """Nothing proves that the server is still there."""
     async with listening(RawServer(serves=0)) as raw, opened(raw.url) as engine:
-        engine.max_model_len = 4096
         with pytest.raises(EngineUnavailable):
             await payloads(engine)
-
-        assert engine.max_model_len is None
+        assert engine.doubted
+        raw.serves = 9
+        assert await engine.refresh()
+        assert not engine.doubted
 
 
 async def test_a_stream_ends_with_its_last_event_though_the_connection_stays_open() -> None:
@@ -228,3 +229,31 @@ async def test_what_an_engine_said_of_its_logprobs_is_forgotten_when_it_was_away
         assert engine.logprobs.mode == "processed"
         await engine.refresh()
         assert not engine.logprobs.answered
+
+
+@pytest.mark.parametrize(
+    ("session_id", "header"),
+    [
+        ("run/7", "run/7"),
+        ("a b%", "a b%"),
+        ("Zürich", "Z%C3%BCrich"),
+        (" padded", "%20padded"),
+        ("line\nbreak", "line%0Abreak"),
+        (None, None),
+    ],
+)
+async def test_an_engine_is_told_whose_call_it_is(session_id: str | None, header: str | None) -> None:
+    """For routers in between; what a header cannot hold is percent-encoded."""
+    sim = create_sim()
+    async with serving(sim) as server, opened(str(server.make_url(""))) as engine:
+        told = engine.generate(BODY, request_id="r", session_id=session_id)
+        assert [event async for event in told][-1] == b"[DONE]"
+    assert sim[JOURNAL].entries[0].headers.get("x-session-id") == header
+
+
+async def test_an_engine_that_was_closed_takes_no_calls() -> None:
+    """They would open what nobody closes."""
+    engine = Engine("http://127.0.0.1:1")
+    await engine.close()
+    with pytest.raises(EngineUnavailable, match="none of this gateway"):
+        await payloads(engine)

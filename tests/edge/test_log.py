@@ -208,7 +208,8 @@ async def test_a_failure_that_is_not_the_callers_has_a_line(open_house: OpenHous
         await house.ask("s", messages=[])
 
     assert answer.status == 503
-    (line,) = lines
+    away, line = lines
+    assert (away["event"], "exception" in line) == ("no engine answers", False)
     assert (line["event"], line["code"], line["request_id"]) == ("failed", "engine_unavailable", "mine")
 
 

@@ -1,6 +1,12 @@
 """What Prometheus sees of known traffic."""
 
+import pytest
+
 from gateway.edge.metrics import Metrics
+from gateway.render.discovery import AnswerFormat
+from gateway.render.formats import DEMO
+from gateway.render.registry import Renderers
+from gateway.render.template import TemplateRenderer
 from tests.edge.house import HELLO, House, OpenHouse, Words, user
 
 
@@ -26,6 +32,26 @@ async def test_the_counters_tell_what_happened(house: House, words: Words) -> No
     assert await house.metric("gateway_tokens_total", type="completion") == sampled
     assert await house.metric("gateway_tokens_total", type="prompt") == sum(map(len, house.prompts[:3]))
     assert await house.metric("gateway_turns_in_flight") == 0
+
+
+async def test_what_is_known_of_bridges_is_counted(open_house: OpenHouse, words: Words, renderers: Renderers) -> None:
+    """Turns that were proven, and shapes by what became of them, those that are tried at start among both.
+
+    There the answer has a thought, which this template takes out when a user speaks: that is told of no shape.
+    """
+    tokenizer = renderers.tokenizer
+    renderer = TemplateRenderer(tokenizer, {}, answers=AnswerFormat("demo", "given", tokenizer, DEMO))
+    house = await open_house(renderer=renderer)
+    await house.ask("s", HELLO, words.said("Hi."))
+    await house.ask("s", [*HELLO, {"role": "assistant", "content": "Hi."}, user("And?")], words.said("Yes."))
+    renderer.certifications.refuse("a shape", renderer.certifications.due("a shape"))
+
+    assert await house.metric("gateway_prompts_total", how="bridged") == 1
+    assert await house.metric("gateway_bridge_audits_total", result="passed") == 2
+    assert await house.metric("gateway_bridge_audits_total", result="failed") == 0
+    assert await house.metric("gateway_bridge_shapes", state="certified") == 2
+    assert await house.metric("gateway_bridge_shapes", state="refused") == 1
+    assert await house.metric("gateway_bridge_shapes", state="revoked") == 0
 
 
 async def test_no_label_grows_with_traffic(house: House, words: Words) -> None:
@@ -69,3 +95,18 @@ def test_two_gateways_of_one_process_count_apart() -> None:
 
     assert b'gateway_turns_total{status="complete"} 1.0' in one.text()
     assert b'gateway_turns_total{status="complete"}' not in two.text()
+
+
+@pytest.mark.parametrize(("interval", "audits"), [(1, range(4, 5)), (40, range(2))])
+async def test_as_many_bridges_are_held_against_a_full_render_as_the_setting_says(
+    open_house: OpenHouse, words: Words, interval: int, audits: range
+) -> None:
+    """`--bridge-audit-interval 1` holds all; else the first of a shape, unless it was tried at start, and some others."""
+    house = await open_house(renderer="template", bridge_audit_interval=interval)
+    before = await house.metric("gateway_bridge_audits_total", result="passed")
+    for session in "abcd":
+        first = await house.ask(session, HELLO, words.said(f"Hi, {session}."))
+        await house.ask(session, [*HELLO, first.message, user("And?")], words.said("Yes."))
+
+    assert await house.metric("gateway_prompts_total", how="bridged") == 4
+    assert await house.metric("gateway_bridge_audits_total", result="passed") - before in audits

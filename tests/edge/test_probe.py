@@ -1,62 +1,20 @@
-"""Of what an engine returns logprobs is found out by its behaviour, and nothing waits for it."""
+"""Of what an engine returns logprobs is found out by its behaviour, when a turn's exactness hangs on it."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import unused_port
 from structlog.testing import capture_logs
 
-from gateway.edge.backends import Backends
-from gateway.edge.engine import Engine
-from gateway.edge.metrics import Metrics
+from gateway.edge.gate import Gate
 from gateway.edge.probe import Probes
-from gateway.errors import EngineUnavailable
+from gateway.errors import EngineUnavailable, LogprobsUntold
 from gateway.sim import FAULTS, create_sim
 from gateway.wire.probe import LogprobsFinding
-from tests.edge.house import Application, OpenHouse, generated, probes, serving, until
-
-PROCESSED: Mapping[str, Any] = {"logprobs_mode": "processed_logprobs"}
-
-
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class Bench:
-    """One engine and its probes, without a gateway."""
-
-    def __init__(self, url: str) -> None:
-        self.clock = Clock()
-        self.engine = Engine(url)
-        self.probes = Probes([1, 2, 3], self.clock)
-        self.backends = Backends([self.engine], Metrics(), self.probes.admit)
-
-    async def __aenter__(self) -> "Bench":
-        await self.backends.refresh()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.probes.close()
-        await self.backends.close()
-
-    @property
-    def mode(self) -> str:
-        """What is known of the engine."""
-        return self.engine.logprobs.mode
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is to be asked now."""
-        return self.probes.is_due(self.engine)
+from tests.edge.house import generated, probes, serving, until
+from tests.edge.probing import PROCESSED, Bench, slow_sim
 
 
 @pytest.mark.parametrize(
@@ -75,7 +33,7 @@ async def test_a_mode_is_found_out_or_why_it_is_not(sim: Mapping[str, Any], mode
     app = create_sim(**sim)
     with capture_logs() as lines:
         async with serving(app) as server, Bench(f"{server.make_url('')}#dp={sim.get('ranks', 1)}") as bench:
-            await bench.probes.ask(bench.engine)
+            await bench.ask()
             assert bench.mode == mode
             assert why in bench.engine.logprobs.reason
 
@@ -89,9 +47,9 @@ async def test_a_mode_is_found_out_or_why_it_is_not(sim: Mapping[str, Any], mode
 async def test_what_is_no_logprob_is_unknown() -> None:
     """A positive one is no evidence of anything."""
     app = create_sim()
-    app[FAULTS].inject(kind="positive_logprob")
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
-        await bench.probes.ask(bench.engine)
+        app[FAULTS].inject(kind="positive_logprob")
+        await bench.ask()
         assert bench.mode == "unknown"
         assert "logprob" in bench.engine.logprobs.reason
 
@@ -101,10 +59,10 @@ async def test_an_engine_that_does_not_say_is_asked_less_and_less_often() -> Non
     app = create_sim(**PROCESSED)
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
         pauses: list[float] = []
-        app[FAULTS].inject(kind="positive_logprob", times=8)
+        app[FAULTS].inject(kind="error_503", times=8)
         for _ in range(9):
             assert bench.is_due
-            await bench.probes.ask(bench.engine)
+            await bench.ask()
             at_s = bench.clock.now_s
             while not bench.is_due:
                 bench.clock.now_s += 1
@@ -112,64 +70,64 @@ async def test_an_engine_that_does_not_say_is_asked_less_and_less_often() -> Non
 
         assert pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300]
         assert bench.mode == "processed"
+        bench.clock.now_s += 300
         app[FAULTS].inject(kind="positive_logprob")
-        await bench.probes.ask(bench.engine)
+        await bench.ask()
         assert bench.mode == "processed"
+
+
+async def test_an_engine_whose_answer_is_none_is_left_alone_for_a_while_though_it_was_away() -> None:
+    """Or each cut of a call would have it sample a token that tells nothing."""
+    app = create_sim(**PROCESSED)
+    async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
+        app[FAULTS].inject(kind="positive_logprob")
+        await bench.ask()
+        for _ in range(2):
+            await bench.engine.refresh()
+            assert not bench.is_due
+        bench.clock.now_s += 29
+        assert not bench.is_due
+        bench.clock.now_s += 1
+        assert bench.is_due
 
 
 async def test_an_engine_that_was_away_may_be_another() -> None:
     """It is asked again when it is back, and until then nothing is said of it; so as soon as its call is dropped."""
     port = unused_port()
     async with serving(create_sim(**PROCESSED), port=port) as server, Bench(str(server.make_url(""))) as bench:
-        await bench.probes.ask(bench.engine)
+        await bench.ask()
         assert (bench.mode, bench.is_due) == ("processed", False)
     async with serving(create_sim(), port=port) as server, Bench(str(server.make_url(""))) as bench:
-        await bench.probes.ask(bench.engine)
+        await bench.ask()
         assert bench.mode == "raw"
-        bench.engine.max_model_len = None  # as a dropped call leaves it
+        bench.engine.doubted = True  # as a dropped call leaves it
         assert not bench.is_due
         await bench.backends.refresh()
-        assert (bench.mode, bench.is_due) == ("unknown", True)
+        assert (bench.mode, bench.is_due) == ("untold", True)
 
 
-async def test_a_paused_engine_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start goes on, those who must know are told to come again, and the engine keeps its turns."""
-    monkeypatch.setattr("gateway.edge.probe._START_S", 0.01)
+async def test_a_paused_engine_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who must know are told to come again, and the engine keeps its turns."""
     monkeypatch.setattr("gateway.edge.probe.PATIENCE_S", 0.05)
     app = create_sim(**PROCESSED)
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
-        async with bench.engine._call("POST", "/pause"):
-            pass
-        await bench.probes.begin()
-        assert not bench.is_due
-        await asyncio.gather(*(bench.probes.ask(bench.engine) for _ in range(3)))
-        assert bench.mode == "unknown"
+        await bench.engine.post("/pause")
+        waiting = [bench.probes.settle(bench.engine) for _ in range(3)]
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(error) for error in told] == [LogprobsUntold] * 3
+        await until(lambda: not bench.probes.under_way)
+        assert (bench.mode, bench.is_due) == ("untold", False)
         assert "paused" in bench.engine.logprobs.reason
         assert bench.engine.max_model_len is not None
         assert len(probes(app)) == 1  # who comes while it is asked waits for the same answer
-        with pytest.raises(EngineUnavailable, match=r"not known yet.*paused"):
+        with pytest.raises(LogprobsUntold, match=r"not known yet.*paused") as raised:
             await bench.probes.settle(bench.engine)  # it has just been asked
-        async with bench.engine._call("POST", "/resume"):
-            pass
+        assert raised.value.rest_s == 2
+        await bench.engine.post("/resume")
         monkeypatch.undo()
         bench.clock.now_s += 2
         await bench.probes.settle(bench.engine)
         assert bench.mode == "processed"
-
-
-def slow_sim(released: asyncio.Event) -> Application:
-    """An engine that answers probes when it is released."""
-
-    @web.middleware
-    async def slowly(request: web.Request, handler: Any) -> web.StreamResponse:
-        if request.headers.get("X-Request-Id", "").startswith("probe-"):
-            await released.wait()
-        response: web.StreamResponse = await handler(request)
-        return response
-
-    app = create_sim(**PROCESSED)
-    app.middlewares.insert(0, slowly)
-    return app
 
 
 async def test_who_leaves_ends_no_probe() -> None:
@@ -186,49 +144,76 @@ async def test_who_leaves_ends_no_probe() -> None:
         assert (leaving.cancelled(), bench.mode) == (True, "processed")
 
 
-async def test_a_probe_of_an_engine_that_was_away_is_ended() -> None:
-    """What it would find out is of another one."""
+async def test_who_waits_for_an_engine_that_becomes_another_one_is_told_of_that() -> None:
+    """What was asked of the one before ends, and the one that there is now is asked at once."""
     released = asyncio.Event()
     async with serving(slow_sim(released)) as server, Bench(str(server.make_url(""))) as bench:
-        asked = asyncio.ensure_future(bench.probes.ask(bench.engine))
+        bench.probes.begin(bench.engine)
         await asyncio.sleep(0.02)
-        bench.engine.max_model_len = None
-        await bench.backends.refresh()
-        await asked
-        assert (bench.mode, bench.is_due) == ("unknown", True)
+        await bench.engine.refresh()
+        settling = asyncio.ensure_future(bench.probes.settle(bench.engine))
+        await asyncio.sleep(0.02)
+        await bench.engine.refresh()
+        assert bench.is_due
+        released.set()
+        await settling
+        assert bench.mode == "processed"
 
 
-async def test_a_probe_that_fails_in_whatever_way_leaves_the_rest_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is logged, without what was in hand; the watch goes on, and the engine is asked again."""
-    monkeypatch.setattr("gateway.edge.probe._WATCH_INTERVAL_S", 0.01)
+async def test_what_was_found_out_of_the_engine_that_there_was_is_not_said_of_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though the probe came to its end after the engine had become another one."""
     async with serving(create_sim(**PROCESSED)) as server, Bench(str(server.make_url(""))) as bench:
-        watch = asyncio.ensure_future(bench.probes.watch())
+
+        async def overtaken(*_: object) -> LogprobsFinding:
+            await bench.engine.refresh()
+            return LogprobsFinding("raw")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("gateway.edge.probe.probed", overtaken)
+            await bench.ask()
+        assert (bench.mode, bench.is_due) == ("untold", True)
+
+
+async def test_an_engine_that_was_removed_is_asked_nothing_more() -> None:
+    """And nothing is kept of it."""
+    async with serving(slow_sim(asyncio.Event())) as server, Bench(str(server.make_url(""))) as bench:
+        bench.probes.begin(bench.engine)
+        await asyncio.sleep(0.02)
+        bench.probes.forget(bench.engine)
+        await until(lambda: not bench.probes.under_way)
+
+
+async def test_a_probe_that_fails_in_whatever_way_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what was in hand; and the engine is asked again."""
+    async with serving(create_sim(**PROCESSED)) as server, Bench(str(server.make_url(""))) as bench:
         with capture_logs() as lines, monkeypatch.context() as broken:
             broken.setattr("gateway.edge.probe.mode_of", lambda *_: 1 / 0)
-            await until(lambda: bench.engine.logprobs.reason == "the probe failed, see the log")
+            await bench.ask()
+        assert bench.engine.logprobs.reason == "the probe failed, see the log"
         assert [line["log_level"] for line in lines if line["event"] == "a probe failed"] == ["error"]
-        with pytest.raises(EngineUnavailable):
+        with pytest.raises(LogprobsUntold):
             await bench.probes.settle(bench.engine)
         bench.clock.now_s += 2
-        await until(lambda: bench.mode == "processed")
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-        assert watch.cancelled()
+        await bench.ask()
+        assert bench.mode == "processed"
 
 
 @pytest.mark.parametrize("fault", ["error_500", "positive_logprob", "garbage", "not_found"])
 async def test_an_error_finds_out_nothing(fault: str) -> None:
     """Another time may tell more, so who must know is told to come again, and then it is known."""
     app = create_sim(**PROCESSED)
-    app[FAULTS].inject(fault)
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
+        app[FAULTS].inject(fault)
         with pytest.raises(EngineUnavailable, match="not known yet"):
             await bench.probes.settle(bench.engine)
         bench.clock.now_s += 2
         await bench.probes.settle(bench.engine)
         assert bench.mode == "processed"
         app[FAULTS].inject(fault)
-        await bench.probes.ask(bench.engine)
+        bench.clock.now_s += 300
+        await bench.ask()
         assert bench.mode == "processed"
 
 
@@ -239,35 +224,23 @@ async def test_what_cannot_be_told_apart_is_found_out_to_be_so(monkeypatch: pyte
     async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
         await bench.probes.settle(bench.engine)
         app[FAULTS].inject("error_500")
-        await bench.probes.ask(bench.engine)
+        bench.clock.now_s += 2
+        await bench.ask()
         bench.clock.now_s += 2
         await bench.probes.settle(bench.engine)
         assert bench.engine.logprobs == LogprobsFinding("unknown", "all alike")
         assert len(probes(app)) == 3
 
 
-async def test_a_gateway_probes_at_its_start_and_keeps_watch(
-    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An engine that was slow at the start is found out later, and turns taken before say that it was unknown."""
-    monkeypatch.setattr("gateway.edge.probe._WATCH_INTERVAL_S", 0.05)
-    monkeypatch.setattr("gateway.edge.probe._START_S", 0.05)
-    slow = asyncio.Event()
-
-    async with serving(slow_sim(slow)) as server:
-        house = await open_house(engine=(str(server.make_url("")),))
-        await house.ask("early", temperature=0.5)
-        slow.set()
-        await until(lambda: _knows(house))
-        await house.ask("late", temperature=0.5)
-        told = [(turn["logprobs_mode"], turn["logprobs_exact"]) for turn in await house.turns("early")]
-        assert told == [("unknown", False)]
-        told = [(turn["logprobs_mode"], turn["logprobs_exact"]) for turn in await house.turns("late")]
-        assert told == [("processed", True)]
-        await house.http.close()
-
-
-async def _knows(house: Any) -> bool:
-    """Whether a turn taken now says that its logprobs are processed."""
-    await house.ask("now", temperature=0.5)
-    return bool((await house.turns("now"))[-1]["logprobs_mode"] == "processed")
+async def test_a_probe_that_the_gate_overtakes_asks_nothing() -> None:
+    """It was decided on when turns were not held; when they are not any more, it is due."""
+    app = create_sim(**PROCESSED)
+    async with serving(app) as server, Bench(str(server.make_url(""))) as bench:
+        gate = Gate()
+        held = Probes([1, 2, 3], bench.clock, gate)
+        held.begin(bench.engine)
+        gate.set("all")
+        await until(lambda: not held.under_way)
+        assert (gate.sampling, probes(app)) == (0, [])
+        gate.set(None)
+        assert held.is_due(bench.engine)

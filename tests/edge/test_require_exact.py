@@ -3,9 +3,8 @@
 import pytest
 
 from gateway.core.sampling import LogprobsMode
-from gateway.sim import FAULTS, create_sim
 from gateway.wire.probe import LogprobsFinding
-from tests.edge.house import HELLO, Json, OpenHouse, serving
+from tests.edge.house import HELLO, Json, OpenHouse, probes
 from tests.edge.raw import RawServer, listening
 
 
@@ -62,29 +61,26 @@ async def test_a_locked_session_needs_processed_logprobs_for_penalties_alone(
     )
 
 
-async def test_an_engine_of_which_nothing_is_known_is_asked_first(open_house: OpenHouse) -> None:
-    """Where that fails another time may help; what is exact anyway need not wait."""
-    app = create_sim(logprobs_mode="processed_logprobs")
-    async with serving(app) as server:
-        app[FAULTS].inject(kind="cut", after=0)  # of the start's probe
-        house = await open_house(engine=(str(server.make_url("")),), logprobs="require-exact")
-        assert (await house.ask("s", temperature=0.5)).status == 200
+@pytest.mark.parametrize("asked", [{}, {"temperature": 0.5}])
+async def test_an_engine_of_which_nothing_is_known_is_asked_first(open_house: OpenHouse, asked: Json) -> None:
+    """By the first turn, and not before; it waits also where it would be exact in either mode, since exact takes proof."""
+    house = await open_house(sim={"logprobs_mode": "processed_logprobs"}, logprobs="require-exact")
+    assert probes(house.sim) == []
+    assert (await house.ask("s", **asked)).status == 200
 
-        assert [turn["logprobs_mode"] for turn in await house.turns("s")] == ["processed"]
-        await house.http.close()
+    assert [turn["logprobs_mode"] for turn in await house.turns("s")] == ["processed"]
+    assert len(probes(house.sim)) == 2
 
 
 async def test_an_error_of_an_engine_that_is_asked_is_no_verdict_on_the_turn(open_house: OpenHouse) -> None:
     """It may be tried again, and soon it is known; an error that may not be would stand for minutes."""
-    app = create_sim(logprobs_mode="processed_logprobs")
-    async with serving(app) as server:
-        app[FAULTS].inject(kind="garbage", times=1)  # of the start's probe
-        house = await open_house(engine=(str(server.make_url("")),), logprobs="require-exact")
+    house = await open_house(sim={"logprobs_mode": "processed_logprobs"}, logprobs="require-exact")
+    for fault in ("cut", "garbage"):
+        house.faults.inject(kind=fault, times=1)
         refused = await house.ask("s", temperature=0.5)
 
         assert (refused.status, refused.error["code"]) == (503, "engine_unavailable")
         assert "Retry-After" in refused.headers
-        await house.http.close()
 
 
 async def test_what_is_no_logprob_is_not_exact_though_nothing_shapes_the_logits(
@@ -112,6 +108,7 @@ async def test_an_engine_that_was_started_anew_between_two_turns_is_not_the_one_
     modes: list[LogprobsMode] = ["processed", "raw", "raw"]
     async with listening(RawServer()) as raw:
         house = await open_house(engine=(raw.url,), logprobs=logprobs)
+        await house.have_logprobs_told()
         assert (await house.ask("s", temperature=0.5)).status == 200
         raw.stale = raw.connections
         answer = await house.ask("s", temperature=0.5)

@@ -64,6 +64,7 @@ async def test_a_call_that_somebody_waits_for_is_the_last_to_be_joined(
         assert turn_id(retried) == turn_id(answered) != turn_id(await other)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("agents", [2, 8])
 async def test_agents_that_fail_and_try_again_never_share_a_sample(house: House, agents: int) -> None:
     """Every second call fails, and no answer is ever lost: what each gets was sampled for it."""

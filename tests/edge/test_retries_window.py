@@ -168,6 +168,7 @@ async def test_a_key_whose_call_failed_belongs_to_the_next_body() -> None:
         retries.find(Sending("s", b"one", "k"))
 
 
+@pytest.mark.process
 async def test_finding_and_forgetting_are_cheap_among_many_equal_calls() -> None:
     """A look at a call costs little, and to forget a session costs nothing for the calls of others."""
     retries = Retries(900, 8192, Clock())

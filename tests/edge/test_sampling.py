@@ -37,9 +37,13 @@ async def test_a_turn_shows_what_was_in_effect(house: House) -> None:
         "include_stop_str_in_output": False,
         "ignore_eos": False,
         "logit_bias": None,
+        "bad_words": [],
+        "allowed_token_ids": [],
+        "thinking_token_budget": None,
+        "repetition_detection": None,
         "extra_args": None,
     }
-    assert (shown["overridden"], shown["distribution"], shown["logprobs_mode"]) == ({}, "exact", "raw")
+    assert (shown["overridden"], shown["distribution"], shown["logprobs_mode"]) == ({}, "exact", "untold")
     assert not shown["logprobs_exact"]
 
 
@@ -51,6 +55,10 @@ async def test_a_turn_shows_what_was_in_effect(house: House) -> None:
         ({"top_p": 0.9}, "truncated"),
         ({"logit_bias": {"7": 1}}, "penalised"),
         ({"response_format": {"type": "json_object"}, "max_tokens": 9}, "constrained"),
+        ({"bad_words": ["no"]}, "constrained"),
+        ({"allowed_token_ids": [9707]}, "constrained"),
+        ({"thinking_token_budget": 5}, "constrained"),
+        ({"repetition_detection": {"max_pattern_size": 9, "min_count": 9}}, "exact"),
         ({"vllm_xargs": {"mine": 1}}, "unknown"),
     ],
 )
@@ -59,6 +67,7 @@ async def test_each_distribution_is_named(
 ) -> None:
     """And counted, with what its logprobs are worth."""
     house = await open_house(sim={"tokenizer": tokenizer_folder, "logprobs_mode": "processed_logprobs"})
+    await house.have_logprobs_told()
 
     await house.ask("s", **asked)
 

@@ -133,6 +133,18 @@ async def test_a_row_goes_to_an_engine_that_has_room_for_it(open_house: OpenHous
         await house.http.close()
 
 
+async def test_a_row_goes_to_an_engine_that_has_the_model(open_house: OpenHouse) -> None:
+    """As turns do; the context is that model's."""
+    policy, teacher = create_sim(model="policy"), create_sim(model="teacher", max_model_len=64)
+    async with serving(policy) as first, serving(teacher) as second:
+        house = await open_house(engine=(str(first.make_url("")), str(second.make_url(""))))
+        for at in range(5):
+            assert (await house.send("POST", "/score", token_ids=[1, 2, 3 + at], model="teacher")).status == 200
+        long = await house.send("POST", "/score", token_ids=[1] * 65, model="teacher")
+        assert (long.status, long.error["code"]) == (400, "context_length_exceeded")
+    assert (len(generated(policy)), len(generated(teacher))) == (0, 5)
+
+
 async def test_a_row_that_no_engine_has_room_for_does_not_wait(open_house: OpenHouse) -> None:
     """Others are being scored."""
     house = await open_house(score_tokens_in_flight=10, sim={"max_model_len": 40, "first_token_delay_s": 3600})

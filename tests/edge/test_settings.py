@@ -1,9 +1,12 @@
 """Settings: flags, then the environment, then defaults; what is ill is named in one line with its remedy."""
 
+from dataclasses import fields
+
 import pytest
 
+from gateway.core.pool import Bounds
 from gateway.errors import ConfigError
-from gateway.settings import load_settings
+from gateway.settings import Settings, load_settings
 
 
 def test_a_flag_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +153,42 @@ def test_a_locked_gateway_keeps_no_sampling_masks() -> None:
     with pytest.raises(ConfigError, match="sampling_mask"):
         load_settings(model="m", sampling="locked", side_arrays=("sampling_mask",))
     assert load_settings(model="m", sampling="locked", side_arrays=("routed_experts",)).sampling == "locked"
+
+
+def test_each_bound_of_the_pool_is_a_setting_of_its_name_with_its_default() -> None:
+    """So that one who makes a pool without settings has the one that is documented."""
+    assert {bound.name: bound.default for bound in fields(Bounds)} == {
+        bound.name: Settings.model_fields[bound.name].default for bound in fields(Bounds)
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "url"),
+    [
+        ({"renderer": "remote"}, "http://a:1"),
+        ({"renderer": "remote", "render_url": "http://b:2"}, "http://b:2"),
+        ({"renderer": "template"}, None),
+    ],
+)
+def test_renders_are_asked_of_the_first_engine_unless_another_is_named(said: dict[str, str], url: str | None) -> None:
+    """By its address alone, without the number of its ranks; other renderers ask nobody."""
+    settings = load_settings(model="m", engine=["http://a:1#dp=2", "http://c:3"], engine_key="hush", **said)
+
+    assert settings.renderer_options.render_url == url
+    assert settings.renderer_options.api_key == "hush"
+    assert "hush" not in repr(settings.renderer_options)
+
+
+@pytest.mark.parametrize("config", ["{", "[1]"])
+def test_a_configuration_of_the_renderer_is_a_json_object(config: str) -> None:
+    """Found out as the settings are read, whichever command asks."""
+    with pytest.raises(ConfigError, match=r"^--renderer-config"):
+        load_settings(model="m", renderer_config=config)
+
+
+def test_how_often_bridges_are_audited_is_a_setting() -> None:
+    """From the flag, and by default."""
+    assert load_settings(model="m", bridge_audit_interval="7").renderer_options.audit_interval == 7
+    assert load_settings(model="m").renderer_options.audit_interval == 50
+    with pytest.raises(ConfigError, match=r"^--bridge-audit-interval"):
+        load_settings(model="m", bridge_audit_interval="0")

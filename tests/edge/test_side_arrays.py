@@ -1,6 +1,5 @@
 """What engines say beside ids and logprobs is kept where it is wanted, and of bridged turns only what is new."""
 
-import asyncio
 import base64
 from threading import current_thread
 
@@ -9,11 +8,9 @@ from structlog.testing import capture_logs
 
 from gateway.core.side_arrays import stitched
 from gateway.core.turn import Turn
-from gateway.core.types import Completion
 from gateway.sim.side_arrays import routed_experts, sampling_mask
 from gateway.wire.arrays import encode_side_array, read_npy
-from gateway.wire.collector import Collector
-from tests.edge.house import HELLO, OpenHouse, Words, until, user, waiting
+from tests.edge.house import HELLO, House, OpenHouse, Words, until, user, waiting
 from tests.edge.keeping import KeepingStore
 
 FLAGS = {"routed_experts": (2, 4), "sampling_mask": True}
@@ -101,26 +98,30 @@ async def test_nothing_is_kept_that_was_not_wanted(open_house: OpenHouse) -> Non
     assert store.turns[0].completion.side_arrays == {}
 
 
+async def _in_flight(house: House, turns: int) -> bool:
+    return await house.metric("gateway_turns_in_flight") == turns
+
+
 async def test_large_experts_of_a_turn_that_was_given_up_are_decoded_elsewhere_too(
     open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another answer of the same call fails when one has all of its own."""
     threads: list[str] = []
-    partial = Collector.partial
 
-    def noted(self: Collector) -> Completion | None:
+    def noted(file: bytes) -> tuple[str, tuple[int, ...], bytes]:
         threads.append(current_thread().name)
-        return partial(self)
+        return read_npy(file)
 
-    monkeypatch.setattr(Collector, "partial", noted)
+    monkeypatch.setattr("gateway.wire.side_arrays.read_npy", noted)
     store = KeepingStore()
     house = await open_house(store=store, sim={"routed_experts": (1 << 12, 16)}, side_arrays=("routed_experts",))
     house.faults.inject("stall", after=0)
     async with waiting(house, "s", [user("many words " * 20)], n=2):
         await until(lambda: sum(bool(entry.emitted) for entry in house.journal) == 1)
-        await asyncio.sleep(0.2)  # until its end has been read
+        await until(lambda: _in_flight(house, 1), within_s=5)  # until its end has been read
     await until(lambda: store.turns)
 
     (turn,) = store.turns
     assert len(turn.completion.side_arrays["routed_experts"].data) > 1 << 20
+    assert len(threads) == 1
     assert "MainThread" not in threads

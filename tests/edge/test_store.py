@@ -166,7 +166,9 @@ async def test_the_application_ends_when_the_last_aborted_turn_is_kept(
     store, sim = KeepingStore(), create_sim()
     house = await open_house(engine=("http://127.0.0.1:1",))
     async with serving(sim) as engine:
-        settings = Settings(model=tokenizer_folder, model_name=MODEL_NAME, engine=(str(engine.make_url("")),))
+        settings = Settings(
+            model=tokenizer_folder, model_name=MODEL_NAME, engine=(str(engine.make_url("")),), resume_attempts=0
+        )
         server = TestServer(create_app(settings, store=store))
         await server.start_server()
         sim[FAULTS].inject("cut", after=3)

@@ -139,8 +139,8 @@ async def test_what_a_call_said_is_not_kept_when_it_is_over(
     feeds: list[weakref.ref[Feed]] = []
 
     class Seen(Feed):
-        def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int) -> None:
-            super().__init__(session_id, turn_ids, room_bytes)
+        def __init__(self, session_id: str, turn_ids: Sequence[str], room_bytes: int, version: str) -> None:
+            super().__init__(session_id, turn_ids, room_bytes, version)
             feeds.append(weakref.ref(self))
 
     monkeypatch.setattr("gateway.edge.calls.Feed", Seen)

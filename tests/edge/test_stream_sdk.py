@@ -83,7 +83,7 @@ async def test_the_accumulator_makes_the_answer_that_is_not_streamed(
     assert one.logprobs.content == other.logprobs.content
     assert one.message.tool_calls is not None
     assert other.message.tool_calls is not None
-    functions = [message.tool_calls[0].function.model_dump() for message in (one.message, other.message)]  # type: ignore[index]  # it is a function
+    functions = [message.tool_calls[0].function.model_dump() for message in (one.message, other.message)]
     assert functions[1].items() >= functions[0].items()
     assert whole.usage == joined.usage
 

@@ -11,11 +11,14 @@ import orjson
 import pytest
 
 from gateway.render.registry import Renderers
+from gateway.sim import JOURNAL
 from gateway.wire.sse import SSEDecoder
 from tests.edge.house import HELLO, IM_END, NARROW_BYTES, House, Json, OpenHouse, until
 from tests.edge.marks import retry
 from tests.edge.streams import stream
-from tests.edge.talkative import CHARS, Talkative, slow
+from tests.edge.talkative import CHARS, SlowClient, Talkative, slow
+
+pytestmark = pytest.mark.process  # hundreds of kilobytes a test, at speeds that a loaded machine changes
 
 LONG = [1000] * 9000
 """Ids that say more than 2 MB."""
@@ -94,11 +97,7 @@ async def test_a_client_that_never_ceases_to_read_gets_everything(open_house: Op
             await asyncio.sleep(0.01)
         assert time.monotonic() - begun > 2 * 0.5
 
-    body = bytes(client.read).partition(b"\r\n\r\n")[2]
-    said = b"".join(chunked(body))
-    *events, done = SSEDecoder().feed(said)
-    text = "".join(orjson.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
-    assert (done, len(text)) == (b"[DONE]", 2000 * CHARS)
+    assert len(said_to(client)) == 2000 * CHARS
     (turn,) = await house.turns("s")
     assert (turn["status"], turn["delivered"]) == ("complete", True)
 
@@ -141,6 +140,14 @@ async def test_an_answer_whose_end_does_not_leave_has_not_arrived(talkative: Hou
         await until(lambda: noted(talkative), within_s=4)
 
 
+def said_to(client: SlowClient) -> str:
+    """The text of the whole stream that a client has read."""
+    said = b"".join(chunked(bytes(client.read).partition(b"\r\n\r\n")[2]))
+    *events, done = SSEDecoder().feed(said)
+    assert done == b"[DONE]"
+    return "".join(orjson.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
+
+
 async def noted(house: House) -> bool:
     """Whether it is known of the session's turn that it was lost."""
     return [turn["delivered"] for turn in await house.turns("s")] == [False]
@@ -162,3 +169,59 @@ def chunked(body: bytes) -> Iterator[bytes]:
         size, _, body = body.partition(b"\r\n")
         yield body[: int(size, 16)]
         body = body[int(size, 16) + 2 :]
+
+
+async def test_a_client_that_reads_slowly_is_no_stall_of_its_engine(
+    open_house: OpenHouse, renderers: Renderers
+) -> None:
+    """The engine waits for the client meanwhile, and not the other way round."""
+    talkative = Talkative(renderers.get({}).renderer)
+    settings: Json = {"engine_stall_s": 0.4, "health_interval_s": 0.1, "stream_stall_s": 30.0, "resume_attempts": 5}
+    house = await open_house(renderer=talkative, narrow=True, **settings)
+    async with slow(house, "s", LONG) as client:
+        await until(lambda: house.journal and house.journal[0].emitted)
+        emitted, _ = await resting(house)
+        assert emitted < len(LONG)
+        await asyncio.sleep(1.2)
+        async with asyncio.timeout(30):  # an error event would be no end that it waits for
+            while b"[DONE]" not in client.read[-100:] and await client.take(1 << 20):
+                pass
+
+    (turn,) = await house.turns("s")
+    assert (turn["status"], turn["completion_tokens"], turn["cuts"], len(house.journal)) == (
+        "complete",
+        len(LONG),
+        [],
+        1,
+    )
+    assert await house.metric("gateway_cuts_total") == 0
+
+
+@pytest.mark.parametrize(("how", "control"), [("drain", False), ("cut", False), ("cut", True), ("removed", True)])
+async def test_a_pause_does_not_wait_for_a_client_that_reads_nothing(
+    open_house: OpenHouse, renderers: Renderers, how: str, *, control: bool
+) -> None:
+    """Nor does the removal of an engine. What the client has not taken it gets later, once and in order."""
+    settings: Json = {"engine_control": control, "narrow": True, "stream_stall_s": 30.0, "resume_attempts": 5}
+    tokens, renderer = 6000, Talkative(renderers.get({}).renderer)
+    house = await open_house(renderer=renderer, **settings)
+    async with slow(house, "s", None, max_tokens=tokens, ignore_eos=True) as client:
+        await until(lambda: house.journal and house.journal[0].emitted)
+        emitted, _ = await resting(house)
+        assert emitted < tokens
+        began_s = time.monotonic()
+        if how in ("drain", "cut"):
+            told = (await house.send("POST", "/admin/pause", mode=how)).body
+            assert told["in_flight"] == house.sim[JOURNAL].running == 0
+            await house.send("POST", "/admin/resume")
+        elif how == "removed":
+            url = (await house.call("GET", "/admin/engines")).body["data"][0]["url"]
+            await house.call("DELETE", f"/admin/engines?url={url}")
+            await house.send("POST", "/admin/engines", url=url)
+        assert time.monotonic() - began_s < (3.0 if how == "drain" else 1.0)
+        while b"[DONE]" not in client.read[-100:] and await client.take(1 << 20):
+            pass
+    (turn,) = (await house.call("GET", "/sessions/s/turns?ids=true")).body["data"]
+    assert [cut["reason"] for cut in turn["cuts"]] == {"drain": [], "cut": ["pause"], "removed": ["removed"]}[how]
+    assert len(turn["completion_ids"]) == tokens
+    assert said_to(client) == renderer.parse_response(turn["completion_ids"]).content

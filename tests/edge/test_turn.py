@@ -193,6 +193,7 @@ async def test_a_stalled_call_delays_nobody(house: House, words: Words) -> None:
     await house.idle()
 
 
+@pytest.mark.process
 async def test_what_sixteen_calls_and_random_hang_ups_leave_is_true(open_house: OpenHouse, words: Words) -> None:
     """Each row is, id by id and logprob by logprob, what the engine read and sampled; aborted turns are prefixes."""
     house = await open_house(sim={"token_delay_s": 0.003})

@@ -8,18 +8,20 @@ import pytest
 
 from gateway.core.types import Message, Sampling, TurnRequest
 from gateway.edge.backends import Backends
+from gateway.edge.deps import Deps
 from gateway.edge.engine import Engine
 from gateway.edge.feed import Feed, Reader
 from gateway.edge.metrics import Metrics
 from gateway.edge.session import Session, TurnCall
 from gateway.edge.sessions import Sessions
-from gateway.edge.turn import Deps, take_turn
+from gateway.edge.turn import take_turn
 from gateway.errors import SessionClosed, UnknownSession
 from gateway.render.registry import Renderers
 from gateway.sim import JOURNAL, create_sim
 from gateway.wire.pieces import Piece
 from tests.edge.house import Application, Words, serving, until
 from tests.edge.keeping import KeepingStore
+from tests.edge.pooling import deps_of, holds_nothing
 from tests.edge.suspensions import Suspensions
 
 
@@ -62,7 +64,7 @@ class Bench:
         """No lease is counted, and the engine is left in peace."""
         (gauge,) = self.deps.metrics.in_flight.collect()
         assert [sample.value for sample in gauge.samples] == [0.0]
-        assert set(self.deps.backends._load.values()) == {0}
+        holds_nothing(self.deps.backends)
         await until(lambda: self.sim[JOURNAL].running == 0)
 
 
@@ -74,10 +76,10 @@ async def bench(renderers: Renderers, words: Words) -> AsyncIterator[Bench]:
     async with serving(sim) as server:
         backends = Backends([Engine(str(server.make_url("")))], metrics)
         await backends.refresh()
-        deps = Deps(renderers, backends, store, metrics)
+        deps = deps_of(renderers, backends, store, metrics)
         yield Bench(deps, store, sim, words)
         await backends.close()
-        deps.render_thread.shutdown()
+        deps.render_threads.shutdown()
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -208,7 +210,9 @@ class Hanging(Engine):
         self.asked = 0
         self.left = 0
 
-    async def generate(self, body: bytes, *, request_id: str, rank: int = 0):
+    async def generate(
+        self, body: bytes, *, request_id: str, rank: int = 0, session_id: str | None = None, doubts: bool = True
+    ):
         self.asked += 1
         try:
             if self.failure is not None:
@@ -222,7 +226,7 @@ class Hanging(Engine):
 async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Renderers, words: Words) -> None:
     """Its stream is closed before the turn ends, and nothing is recorded."""
     engine, store, metrics = Hanging(), KeepingStore(), Metrics()
-    deps = Deps(renderers, Backends([engine], metrics), store, metrics)
+    deps = deps_of(renderers, Backends([engine], metrics), store, metrics)
     session = Session("s")
     call = TurnCall("s", TurnRequest((Message("user", "Hello?"),)), ("t",), "r")
     task = asyncio.ensure_future(take_turn(call, session, deps))
@@ -234,19 +238,19 @@ async def test_a_silent_engine_is_left_when_the_turn_is_cancelled(renderers: Ren
     assert task.cancelled()
     assert engine.left == 1
     assert (list(session.ledger.turns), store.turns) == ([], [])
-    assert deps.backends._load == {f"{engine.url}#0": 0}
-    deps.render_thread.shutdown()
+    holds_nothing(deps.backends)
+    deps.render_threads.shutdown()
 
 
 async def test_an_unforeseen_failure_holds_nothing_and_records_nothing(renderers: Renderers) -> None:
     """A bug below is no turn, and its lease is given back."""
     engine, store, metrics = Hanging(RuntimeError("a bug")), KeepingStore(), Metrics()
-    deps = Deps(renderers, Backends([engine], metrics), store, metrics)
+    deps = deps_of(renderers, Backends([engine], metrics), store, metrics)
     session = Session("s")
 
     with pytest.raises(RuntimeError, match="a bug"):
         await take_turn(TurnCall("s", TurnRequest((Message("user", "Hello?"),)), ("t",), "r"), session, deps)
 
     assert (list(session.ledger.turns), store.turns) == ([], [])
-    assert deps.backends._load == {f"{engine.url}#0": 0}
-    deps.render_thread.shutdown()
+    holds_nothing(deps.backends)
+    deps.render_threads.shutdown()

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from gateway.cli import cli
 from gateway.render.demo import MODEL_NAME
+from tests.render.render_double import render_double
 
 TALK: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief."},
@@ -43,6 +44,14 @@ def mask(tmp_path):
         return done.exit_code, rows, done.stderr
 
     return run
+
+
+def test_the_renderer_is_said_as_to_the_gateway(mask):
+    """An option that it does not heed is refused."""
+    status, rows, err = mask({"messages": TALK}, args=["--renderer-name", "qwen3", "--renderer-config", '{"x": 1}'])
+
+    assert (status, rows) == (2, None)
+    assert "--renderer-config x" in err
 
 
 def test_each_conversation_becomes_rows_and_the_end_says_how_many(mask):
@@ -125,3 +134,15 @@ def test_a_model_that_is_not_there_is_exit_2(mask, tmp_path):
 
     assert (status, rows) == (2, None)
     assert "--model" in err
+
+
+def test_a_server_that_renders_is_given_its_key(mask, monkeypatch):
+    """Said as to the gateway, on the command line or in the environment."""
+    with render_double() as server:
+        server.says((403, {"error": {"message": "no"}}, {}))
+        monkeypatch.setenv("GATEWAY_ENGINE_KEY", "hush")
+        status, _, err = mask({"messages": TALK}, args=["--renderer", "remote", "--render-url", server.url])
+
+    assert status == 2
+    assert "hush" not in err
+    assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer hush"}

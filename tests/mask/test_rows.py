@@ -6,7 +6,7 @@ import pytest
 
 from gateway.core.types import Message, ToolCall, TurnRequest
 from gateway.mask.rows import MaskedRow, Span, Unmaskable, rows_of, shortened
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from gateway.render.translator import Translator
 from tests.render.doubles import LetterRenderer, PlainTokenizer
 
@@ -160,7 +160,7 @@ def test_with_a_real_renderer_each_answer_is_what_the_model_says_after_that_very
 
     In each row that is one render, the package's own mask is the same.
     """
-    translator = resolve("auto", qwen, None, retention="template", bridgeless_ok=True)[0].get({})
+    translator = renderers_for("auto", qwen, None, retention="template", bridgeless_ok=True)[0].get({})
     messages = (USER, CALL, RESULT, SAID, plain("user", "And now?"), plain("assistant", "The same."))
 
     made = rows_of(translator, TurnRequest(messages, tools=TOOLS))
@@ -171,7 +171,7 @@ def test_with_a_real_renderer_each_answer_is_what_the_model_says_after_that_very
             assert row.token_ids[: span.start] == translator.render(messages[: span.message], TOOLS)
         end = row.answers[-1].message + 1
         renderer: Any = translator.renderer
-        theirs = renderer.render(translator._dicts(messages[:end]), tools=list(TOOLS))
+        theirs = renderer.wrapped.render(translator._dicts(messages[:end]), tools=list(TOOLS))
         assert theirs.token_ids[: len(row.token_ids)] == row.token_ids
         ours = {at for at, bit in enumerate(row.loss_mask()) if bit}
         assert ours <= {at for at, sampled in enumerate(theirs.sampled_mask) if sampled}

@@ -31,7 +31,7 @@ def command(start: str) -> str:
 def ports() -> dict[str, str]:
     """Free ports in the place of the README's."""
     free = {}
-    for port in ("8000", "8080"):
+    for port in ("8000", "8001", "8080"):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             free[port] = str(taken.getsockname()[1])
     return free
@@ -85,7 +85,8 @@ def test_every_make_target_is_there():
 def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports: dict[str, str], tmp_path: Path):
     """The agent's lines make one row of bridged turns, and the trainer's command reads it."""
     subprocess.run([sys.executable, "-c", moved(PYTHON[0], ports)], check=True, timeout=60)
-    read, finish, listing, delete = (moved(line, ports) for line in COMMANDS if line.startswith("curl"))
+    agents = [line for line in COMMANDS if line.startswith("curl") and "/admin/" not in line]
+    read, finish, listing, delete = (moved(line, ports) for line in agents)
     (row,) = json.loads(printed(read))["data"]
 
     assert len(row["token_ids"]) == len(row["loss_mask"]) == len(row["logprobs"])
@@ -102,6 +103,27 @@ def test_an_agent_and_a_trainer_get_along_as_the_readme_says(gateway: str, ports
 
     assert printed(delete) == ""
     assert json.loads(printed(listing))["data"] == []
+
+
+def test_a_trainer_holds_agents_and_names_its_weights_as_the_readme_says(gateway: str, ports: dict[str, str]):
+    """Nothing is held afterwards, and the next turn shows the version."""
+    pause, resume = (moved(line, ports) for line in COMMANDS if "/admin/" in line)
+
+    assert json.loads(printed(pause))["paused"]["mode"] == "drain"
+    assert json.loads(printed(resume))["paused"] is None
+    with urlopen(f"{gateway}/admin/policy", timeout=10) as answer:
+        assert json.load(answer)["version"] == "step-1"
+
+
+def test_an_engine_is_added_and_listed_as_the_readme_says(gateway: str, ports: dict[str, str]):
+    """Though it does not answer."""
+    add, listing = (moved(command(f"gateway engines {word}"), ports) for word in ("add", "ls"))
+    url = f"http://127.0.0.1:{ports['8001']}"
+
+    assert subprocess.run([sys.executable, "-m", *shlex.split(add)], check=True, timeout=60).returncode == 0
+    assert url in printed(f"{sys.executable} -m {listing}")
+    printed(f"{sys.executable} -m {add.replace(' add ', ' rm ')}")
+    assert url not in printed(f"{sys.executable} -m {listing}")
 
 
 def test_the_operators_commands_work(gateway: str, ports: dict[str, str]):

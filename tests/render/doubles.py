@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.types import TurnRequest
+from gateway.render.discovery import AnswerFormat
 from gateway.render.reading import Reading
 
 
@@ -134,6 +135,18 @@ def toolless_factory(tokenizer):
     renderer = LetterRenderer("")
     renderer.bridge_to_next_turn = PlainRenderer().bridge_to_next_turn  # type: ignore[method-assign]  # half of it works
     return renderer
+
+
+def text_only_factory(tokenizer):
+    """One of whose model nobody knows how it writes calls."""
+    renderer: Any = PlainRenderer()
+    renderer.answers = AnswerFormat("text only", "it writes none", tokenizer, takes_tools=False)
+    return renderer
+
+
+def class_factory(tokenizer):
+    """Returns the class in place of a renderer of it."""
+    return PlainRenderer
 
 
 def empty_factory(tokenizer):

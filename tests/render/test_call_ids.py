@@ -6,7 +6,8 @@ import pytest
 
 from gateway.core.types import Message, ToolCall
 from gateway.render.call_ids import in_form
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.options import Options
+from gateway.render.registry import load_tokenizer, renderers_for
 from gateway.render.translator import Translator
 from tests.render.doubles import Call, LetterRenderer, PlainRenderer, PlainTokenizer, Response, read
 
@@ -56,10 +57,12 @@ def test_what_becomes_of_tool_call_ids_is_learnt_by_rendering(renderer, learnt):
 def test_a_template_of_the_models_own_is_found_out(tokenizer, call, result, learnt):
     """Rendered by the real backend, its refusals included."""
     tokenizer.chat_template = TEMPLATE.replace("CALL", call).replace("RESULT", result)
-    renderers, notes = resolve("prime", tokenizer, None, retention="all", bridgeless_ok=True)
+    renderers, notes = renderers_for(
+        "prime", tokenizer, None, retention="all", bridgeless_ok=True, options=Options(name="default")
+    )
 
     assert renderers.get({}).call_ids == learnt
-    assert sum("tool" in note for note in notes) == (learnt != "hidden")
+    assert sum("tool call" in note.replace("-", " ") for note in notes) == (learnt != "hidden")
 
 
 def test_an_id_in_the_demanded_form_is_the_same_every_time_and_nobody_elses():
@@ -92,8 +95,9 @@ def test_where_a_form_is_demanded_every_id_has_it_and_the_models_own_are_kept():
     calls = (ToolCall(MINTED, "f", "{}"), ToolCall(MINTED, "g", "{}", own_id="a1B2c3D4e"))
     results = [Message("tool", "x", tool_call_id=MINTED), Message("tool", "y", tool_call_id="a1B2c3D4e")]
 
-    whole = letters(translator.render([Message("assistant", tool_calls=calls), *results], ()))
-    bridged = letters(translator.bridge([97], [ord("$")], results, ()))
+    answer = Message("assistant", tool_calls=calls)
+    whole = letters(translator.render([answer, *results], ()))
+    bridged = letters(translator.bridge([97], [ord("$")], results, (), [answer]))
 
     formed = in_form(MINTED)
     assert whole.startswith(f"assistant: [{formed} f {{}}][a1B2c3D4e g {{}}]$\n")

@@ -30,7 +30,7 @@ def heard(tokenizer, pieces):
 
 
 @pytest.mark.parametrize("kind", [demo, llama_like])
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(data=st.data(), random=RANDOM)
 def test_pieces_join_to_the_text_of_all_ids(kind, data, random):
     """Characters over several ids, bytes that are none, special tokens, ids that do not exist."""
@@ -39,7 +39,7 @@ def test_pieces_join_to_the_text_of_all_ids(kind, data, random):
     assert "".join(heard(tokenizer, pieces_of(ids, random))) == tokenizer.decode(ids)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(data=st.data(), random=RANDOM)
 def test_pieces_join_to_the_text_of_all_ids_with_a_real_tokenizer(qwen, data, random):
     """Its tokens may end one character and begin the next."""
@@ -47,7 +47,7 @@ def test_pieces_join_to_the_text_of_all_ids_with_a_real_tokenizer(qwen, data, ra
     assert "".join(heard(qwen, pieces_of(ids, random))) == qwen.decode(ids)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_each_id_says_its_part(data):
     """One by one, with those that are held at the end; texts join, and what is not torn is whole."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 import gateway.sim
-from gateway.errors import BadRequest, ConfigError
+from gateway.errors import BadRequest, ConfigError, MultimodalUnsupported
 from gateway.render.call_bodies import Call
 from gateway.render.demo import MODEL_NAME, DemoRenderer
 from gateway.render.parsed import Parsed
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from tests.render.doubles import PlainTokenizer
 
 FOLDER = Path(gateway.sim.__file__).parent / "tokenizer"
@@ -30,7 +30,7 @@ TOOLS: list[dict[str, object]] = [
 USER = {"role": "user", "content": "How warm is it?"}
 
 
-relaxed = settings(deadline=None, max_examples=60)  # as each renders, bridges and parses
+relaxed = settings(deadline=None, max_examples=40)  # as each renders, bridges and parses
 
 
 def said(content="", reasoning=None, *calls):
@@ -253,7 +253,9 @@ def test_calls_and_what_is_no_call_stand_in_an_answer_together():
 @pytest.mark.parametrize(("spec", "name"), [("auto", MODEL_NAME), ("auto", str(FOLDER)), ("demo", "any name")])
 def test_the_demos_renderer_is_found(spec, name):
     """By the model's name, by what the folder says of itself, or by its own; it keeps all reasoning."""
-    renderers, notes = resolve(spec, load_tokenizer(str(FOLDER), name), None, retention="all", bridgeless_ok=False)
+    renderers, notes = renderers_for(
+        spec, load_tokenizer(str(FOLDER), name), None, retention="all", bridgeless_ok=False
+    )
 
     assert isinstance(renderers.get({"enable_thinking": False}).renderer, DemoRenderer)
     assert renderers.get({}).thinking_retention == "all"
@@ -270,13 +272,19 @@ def test_template_arguments_that_it_does_not_know_are_refused(template_kwargs):
 def test_what_it_cannot_serve_stops_the_start():
     """A retention that it does not know; a tokenizer without the control tokens."""
     with pytest.raises(ConfigError, match="tool_cycle"):
-        resolve("demo", TOKENIZER, None, retention="tool_cycle", bridgeless_ok=False)
+        renderers_for("demo", TOKENIZER, None, retention="tool_cycle", bridgeless_ok=False)
 
-    with pytest.raises(ConfigError, match=r"--renderer demo.*<\|im_start\|>"):
-        resolve("demo", PlainTokenizer(), None, retention="all", bridgeless_ok=False)
+    with pytest.raises(ConfigError, match=r"--renderer demo: it is for --model rollout-gateway/demo"):
+        renderers_for("demo", PlainTokenizer(), None, retention="all", bridgeless_ok=False)
 
 
 def test_content_that_is_no_text_is_refused():
-    """Instead of being dropped."""
-    with pytest.raises(ValueError, match="list"):
-        renderer().render_ids([{"role": "user", "content": [{"type": "image_url"}]}])
+    """Instead of being dropped; parts that are text are joined."""
+    image = {"role": "user", "content": [{"type": "image_url"}]}
+    parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    said, prompt = {"role": "user", "content": "ab"}, renderer().render_ids([], add_generation_prompt=True)
+
+    with pytest.raises(MultimodalUnsupported):
+        renderer().render_ids([image])
+    assert renderer().bridge_to_next_turn(prompt, ids("ok<|im_end|>"), [image]) is None
+    assert renderer().render_ids([parts]) == renderer().render_ids([said])

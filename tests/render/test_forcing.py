@@ -9,7 +9,7 @@ from gateway.errors import BadRequest
 from gateway.render import demo
 from gateway.render.forcing import structured_outputs
 from gateway.render.formats import DEMO, FORMATS
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from tests.render.doubles import PlainTokenizer, read
 
 ARGUMENTS = {"city": "Rome", "days": 3}
@@ -84,7 +84,7 @@ def family(request, named):
     """A model's renderer, and the name of the format in which it writes calls."""
     own = request.param == demo.MODEL_NAME
     tokenizer = load_tokenizer(str(demo.FOLDER), request.param) if own else named(request.param)
-    renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=True)
+    renderers, _ = renderers_for("auto", tokenizer, None, retention="all", bridgeless_ok=True)
     return renderers.get({"enable_thinking": False})
 
 

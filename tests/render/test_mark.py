@@ -5,7 +5,7 @@ from typing import Any
 
 from gateway import __version__
 from gateway.render.mark import mark_of
-from gateway.render.registry import resolve
+from gateway.render.registry import renderers_for
 from tests.render.doubles import PlainRenderer, PlainTokenizer
 
 
@@ -32,7 +32,7 @@ def test_a_template_is_told_by_its_digest():
 
 def test_a_renderer_of_a_package_has_its_version(qwen):
     """Ours has the gateway's."""
-    renderers, _ = resolve("prime", qwen, None, retention="all", bridgeless_ok=False)
+    renderers, _ = renderers_for("prime", qwen, None, retention="all", bridgeless_ok=False)
     mark = renderers.get({}).mark
     assert mark.name.startswith("renderers.")
     assert mark.version[0].isdigit()

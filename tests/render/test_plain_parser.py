@@ -8,7 +8,7 @@ from gateway.core.types import Sampling, TurnRequest
 from gateway.render.plain_parser import PlainParser
 from gateway.render.protocol import Tokenizer
 from gateway.render.reading import Reading
-from gateway.render.registry import Renderers, resolve
+from gateway.render.registry import Renderers, renderers_for
 from tests.render.doubles import PlainTokenizer
 
 
@@ -43,7 +43,7 @@ def test_a_grammar_of_the_clients_own_may_have_calls_in_it(renderers: Renderers)
 @pytest.fixture(scope="module")
 def renderers(qwen: Tokenizer) -> Renderers:
     """Qwen3's."""
-    return resolve("auto", qwen, None, retention="all", bridgeless_ok=False)[0]
+    return renderers_for("auto", qwen, None, retention="all", bridgeless_ok=False)[0]
 
 
 def read(renderers: Renderers, text: str, constraint: dict[str, object]):

@@ -15,14 +15,19 @@ from gateway.core.types import (
     float32s,
     token_ids,
 )
-from gateway.render.registry import resolve
+from gateway.errors import ConfigError, MultimodalUnsupported
+from gateway.render.draft import guarded
+from gateway.render.formats import FORMATS
+from gateway.render.options import Options
+from gateway.render.prime import prime_renderer
+from gateway.render.registry import renderers_for
 from tests.core.sampled import HOW
 from tests.render.doubles import read
 
 
 @pytest.fixture(scope="module")
 def translator(qwen):
-    return resolve("auto", qwen, None, retention="all", bridgeless_ok=False)[0].get({})
+    return renderers_for("auto", qwen, None, retention="all", bridgeless_ok=False)[0].get({})
 
 
 def second_turn(translator, qwen, text, *, finish=FinishReason.STOP):
@@ -71,3 +76,72 @@ def test_a_stop_inside_open_thinking_is_not_bridged(translator, qwen):
     _, prompt = second_turn(translator, qwen, "<think>\nhm<|im_end|>")
 
     assert (prompt.base, prompt.reason) == (None, "bridge_declined")
+
+
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+
+
+def made(qwen, name="qwen3", retention=None, template_kwargs=None, **config):
+    """One of the package's renderers."""
+    return prime_renderer(
+        name, qwen, model="Qwen/Qwen3-8B", config=config, retention=retention, template_kwargs=template_kwargs or {}
+    )
+
+
+def test_what_the_package_would_drop_is_refused(qwen):
+    """Its own renderer for Qwen3 leaves an image out, and bridges all the same; text in parts is text."""
+    renderer, text = made(qwen, retention="all"), {"role": "user", "content": [{"type": "text", "text": "?"}]}
+    prompt = [*renderer.render_ids([text], add_generation_prompt=True)]
+    said = qwen.encode("ok<|im_end|>", add_special_tokens=False)
+
+    assert renderer.wrapped.bridge_to_next_turn(prompt, said, [IMAGE]) is not None
+    assert renderer.bridge_to_next_turn(prompt, said, [IMAGE]) is None
+    assert renderer.bridge_to_next_turn(prompt, said, [text]) is not None
+    with pytest.raises(MultimodalUnsupported):
+        renderer.render_ids([IMAGE])
+    with pytest.raises(MultimodalUnsupported):
+        guarded(renderer.render_ids, [IMAGE])
+    assert prompt == renderer.render_ids([{"role": "user", "content": "?"}], add_generation_prompt=True)
+
+
+def test_the_configuration_comes_before_the_retention(qwen):
+    """Each field as the package's own typed configuration has it."""
+    renderer = made(qwen, retention="all", thinking_retention="tool_cycle", enable_thinking=False)
+
+    assert renderer.effective_thinking_retention == "tool_cycle"
+    assert renderer.wrapped.config.enable_thinking is False
+    assert renderer.markers.form is FORMATS["qwen3"]
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"nonsense": 1}, "nonsense"),
+        ({"enable_thinking": [1]}, "enable_thinking"),
+        ({"thinking_retention": "some"}, "thinking_retention"),
+    ],
+)
+def test_a_field_that_the_package_does_not_take_is_named(qwen, config, field):
+    """At start, since it stands in the configuration."""
+    with pytest.raises(ConfigError, match=f"--renderer-config {field}: "):
+        made(qwen, **config)
+
+
+def test_a_family_that_the_package_does_not_have_is_refused_with_those_it_has(qwen):
+    """So that it can be said right."""
+    with pytest.raises(ConfigError, match=r"--renderer-name qwen33.*deepseek-v3.*qwen3"):
+        made(qwen, "qwen33")
+
+
+def test_another_family_serves_a_model_that_was_made_from_it(named):
+    """Its formats, too, by the family's name; the package's fallback has neither policy nor format."""
+    tuned = named("/models/tuned")
+    renderers, _ = renderers_for(
+        "auto", tuned, None, retention="all", bridgeless_ok=False, options=Options(name="qwen3")
+    )
+    translator = renderers.get({"enable_thinking": False})
+
+    assert translator.form is FORMATS["qwen3"]
+    assert translator.thinking_retention == "all"
+    assert tuned.name_or_path == "/models/tuned"
+    assert made(tuned, "default", "all").markers is None

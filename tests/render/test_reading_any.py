@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from gateway.core.types import Sampling, TurnRequest
 from gateway.render.demo import FOLDER, MODEL_NAME
-from gateway.render.formats import DEMO, FORMATS
 from gateway.render.reading import Reading
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from gateway.render.translator import Translator
 from tests.render import families
 from tests.render.doubles import PlainRenderer
 
-SMALL = [name for name in FORMATS if name != "qwen3"]
+SMALL = [name for name in families.CONTROL if name not in ("demo", "qwen3")]
 PROMPTS = 4
 
 
@@ -26,7 +25,7 @@ class Writer:
     def __init__(self, name, translator):
         self.translator, self.tokenizer = translator, translator.tokenizer
         self.stop_ids = set(translator.stop_ids)
-        self.form = {"demo": DEMO, **FORMATS}[name]
+        self.form = families.form(name)
         self.encode = lru_cache(None)(lambda text: self.tokenizer.encode(text, add_special_tokens=False))
         header = self.encode(self.form.headers[0])
         self.prompts = [[], header, header + self.encode("<think>\n"), header + self.encode("<think>\n\n</think>\n\n")]
@@ -103,7 +102,7 @@ prompts = st.integers(0, PROMPTS - 1)
 
 def writer_of(name, tokenizer):
     """With the renderer that the gateway itself finds for it."""
-    renderers, _ = resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)
+    renderers, _ = renderers_for("auto", tokenizer, None, retention="all", bridgeless_ok=False)
     return Writer(name, renderers.get({}))
 
 

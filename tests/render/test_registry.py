@@ -1,19 +1,27 @@
 """Which renderer serves a model, over the real Qwen3 tokenizer and PrimeIntellect's renderers."""
 
 import shutil
+from copy import copy
+from typing import Any
 
 import pytest
 
 from gateway.core.types import Message, ToolCall
 from gateway.errors import BadRequest, ConfigError
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.options import NO_OPTIONS, Options
+from gateway.render.registry import load_tokenizer, renderers_for
 from tests.render.doubles import LetterRenderer, PlainRenderer, PlainTokenizer, read
+from tests.render.hostile import THOUGHT, chatml
 
 USER = Message("user", "q")
 
 
-def resolved(tokenizer, spec="auto", *, retention="all", allow=False, injected=None):
-    return resolve(spec, tokenizer, injected, retention=retention, bridgeless_ok=allow)
+BRIDGELESS = Options(name="default")
+"""PrimeIntellect's fallback, which renders by the template and never bridges."""
+
+
+def resolved(tokenizer, spec="auto", *, retention="all", allow=False, injected=None, options=NO_OPTIONS):
+    return renderers_for(spec, tokenizer, injected, retention=retention, bridgeless_ok=allow, options=options)
 
 
 def answer(qwen, text):
@@ -26,14 +34,14 @@ def test_the_gateway_keeps_all_sampled_thinking_and_says_so(qwen):
     translator = renderers.get({})
     prompt = translator.render([USER], ())
     completion = answer(qwen, "<think>\nhm\n</think>\n\nyes<|im_end|>")
-    bridged = translator.bridge(prompt, completion, [Message("user", "more")], ())
+    bridged = translator.bridge(prompt, completion, [Message("user", "more")], (), [USER, Message("assistant", "yes")])
 
     assert translator.thinking_retention == "all"
     assert bridged is not None
     assert prompt + completion == bridged[: len(prompt + completion)]
     assert len(notes) == 1
     assert "'all'" in notes[0]
-    assert "'tool_cycle'" in notes[0]
+    assert "strips" in notes[0]
 
 
 def test_under_the_models_own_retention_user_messages_are_not_bridged_but_tools_are(qwen):
@@ -43,8 +51,9 @@ def test_under_the_models_own_retention_user_messages_are_not_bridged_but_tools_
     prompt, completion = translator.render([USER], ()), answer(qwen, "ok<|im_end|>")
 
     assert translator.thinking_retention == "tool_cycle"
-    assert translator.bridge(prompt, completion, [USER], ()) is None
-    assert translator.bridge(prompt, completion, [Message("tool", "out", tool_call_id="c")], ()) is not None
+    history = [USER, Message("assistant", "ok")]
+    assert translator.bridge(prompt, completion, [USER], (), history) is None
+    assert translator.bridge(prompt, completion, [Message("tool", "out", tool_call_id="c")], (), history) is not None
     assert any("does not bridge user messages" in note for note in notes)
 
 
@@ -82,16 +91,26 @@ def test_a_tool_call_is_parsed_from_the_sampled_ids(qwen):
 
 
 @pytest.mark.parametrize("spec", ["auto", "prime"])
-def test_a_model_without_a_renderer_is_refused_with_the_remedy(named, spec):
-    """A folder's path matches nothing; the message names the model and three ways out."""
+def test_a_model_whose_renderer_never_bridges_is_refused_with_the_remedy(named, spec):
+    """The message names the model and three ways out."""
     with pytest.raises(ConfigError, match=r"--model-name.*--renderer.*--allow-bridgeless") as caught:
-        resolved(named("my/finetune"), spec)
+        resolved(named("my/finetune"), spec, options=BRIDGELESS)
     assert "my/finetune" in str(caught.value)
+
+
+def test_a_renderer_that_bridges_answers_without_thoughts_alone_is_taken(named):
+    """The template writes the thought of the last message only, so no answer that has one is ever extended."""
+    tokenizer = named("thoughtful")
+    tokenizer.chat_template = chatml(thought=f"{{% if loop.last %}}{THOUGHT}{{% endif %}}")
+
+    renderers, _ = resolved(tokenizer, "template", retention="template")
+
+    assert renderers.chosen.backend == "template"
 
 
 def test_a_bridgeless_renderer_is_taken_only_when_allowed(named):
     """Then the template serves, and the operator is told what that means."""
-    renderers, notes = resolved(named("my/finetune"), allow=True)
+    renderers, notes = resolved(named("my/finetune"), allow=True, options=BRIDGELESS)
 
     assert renderers.get({}).render([USER], ())
     assert any("never bridges" in note for note in notes)
@@ -106,6 +125,22 @@ def test_an_injected_renderer_comes_first_and_takes_no_template_arguments():
     assert notes == []
     with pytest.raises(BadRequest, match="chat_template_kwargs"):
         renderers.get({"enable_thinking": True})
+
+
+@pytest.mark.parametrize(
+    "name", ["chat_template", "tools", "messages", "tokenize", "add_generation_prompt", "max_length"]
+)
+@pytest.mark.parametrize("spec", ["template", "prime"])
+def test_no_template_argument_reaches_what_renders_the_template(named, spec, name):
+    """Another template would run whatever a client wrote, for as long as it likes."""
+    renderers, _ = resolved(
+        named("my/finetune"), spec=spec, allow=True, options=BRIDGELESS if spec == "prime" else NO_OPTIONS
+    )
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+
+    with pytest.raises(BadRequest, match=f"{name} is no argument of the model's template") as caught:
+        renderers.get({name: endless})
+    assert caught.value.param == "chat_template_kwargs"
 
 
 def test_an_injected_renderer_that_never_bridges_is_refused():
@@ -132,7 +167,6 @@ def test_a_factory_is_found_by_module_and_name():
         "tests.render.doubles:failing_factory",
         "tests.render.doubles:endless_factory",
         "tests.render.doubles:MODULE_NAME",
-        "tinker",
         "nonsense",
     ],
 )
@@ -150,7 +184,9 @@ def test_a_tokenizer_that_cannot_be_loaded_stops_the_start(tmp_path):
 
 def test_a_model_whose_renderer_does_not_fit_the_tokenizer_stops_the_start(named):
     """The name promises tokens that the tokenizer does not have."""
-    with pytest.raises(ConfigError, match="--renderer auto does not work for 'moonshotai/Kimi-K2-Instruct'"):
+    with pytest.raises(
+        ConfigError, match=r"--renderer prime \(kimi-k2\) does not work for 'moonshotai/Kimi-K2-Instruct'"
+    ):
         resolved(named("moonshotai/Kimi-K2-Instruct"))
 
 
@@ -197,3 +233,64 @@ def test_every_set_of_template_arguments_is_asked_about_tool_call_ids(qwen):
 
     assert renderers.get({}).call_ids == "hidden"
     assert renderers.get({"enable_thinking": False}).call_ids == "hidden"
+
+
+def test_a_renderer_object_and_a_backend_by_name_are_one_too_many():
+    """One of them would be passed over."""
+    with pytest.raises(ConfigError, match="--renderer prime: a renderer object was given"):
+        resolved(PlainTokenizer(), "prime", injected=PlainRenderer())
+
+
+def test_a_renderer_that_says_it_takes_no_tools_is_given_none(named):
+    """Its own word, as the package's renderers give it; the operator is told at start."""
+    injected: Any = PlainRenderer()
+    injected.supports_tools = False
+    renderers, (note,) = resolved(PlainTokenizer(), injected=injected)
+
+    assert "requests with tools are refused" in note
+    with pytest.raises(BadRequest, match="--renderer") as refused:
+        renderers.get({}).render([USER], ({"type": "function"},))
+    assert refused.value.param == "tools"
+
+
+@pytest.mark.parametrize(("form", "warned"), [("llama-json", True), ("hermes", False), ("qwen3", False)])
+def test_a_tool_format_that_is_not_what_the_template_writes_is_told(qwen, form, warned):
+    """It is taken all the same: whoever says it may know better."""
+    renderers, notes = resolved(qwen, "template", options=Options(tool_format=form))
+
+    assert renderers.get({}).reads == f"{form}: --tool-format says so"
+    assert any(f"--tool-format {form}: the template of" in note and "hermes" in note for note in notes) is warned
+
+
+def test_a_renderer_that_does_not_work_says_why_once_and_what_to_do(named):
+    """The cause is told where the error does not tell it already."""
+    with pytest.raises(ConfigError) as refused:
+        resolved(named("moonshotai/Kimi-K2-Instruct"))
+    said = str(refused.value)
+    cause: Any = refused.value.__cause__
+    why = str(cause.__cause__).partition("\n")[0]
+
+    assert said.count(why) == 1
+    assert said.endswith("choose another with --renderer")
+
+
+@pytest.mark.parametrize("demand", ["{{ tools | length }}", "{{ [][9].role }}"])
+def test_a_template_that_demands_more_than_any_history_has_stops_the_start(qwen, demand):
+    """With what it says, and what to do."""
+    demanding = copy(qwen)
+    demanding.chat_template = demand + qwen.chat_template
+    with pytest.raises(ConfigError, match=r"--renderer template .* does not work for .*--renderer$"):
+        resolved(demanding, "template", options=Options(tool_format="hermes"))
+
+
+class Refusing(PlainRenderer):
+    """Takes nothing that it is asked for."""
+
+    def render_ids(self, messages, *, tools=None, add_generation_prompt=False):
+        raise BadRequest("roles must alternate", param="messages")
+
+
+def test_what_a_renderer_refuses_at_start_is_a_fault_of_the_configuration():
+    """There is no client yet whose fault it could be."""
+    with pytest.raises(ConfigError, match=r"--renderer own \(Refusing\) does not work .*: roles must alternate"):
+        resolved(PlainTokenizer(), injected=Refusing())

@@ -1,6 +1,7 @@
 """What the model writes, and what the client gets: a line for each rule, in each family that it concerns."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from gateway.render.parsed import Parsed
 from tests.render import families
 from tests.render.answers import (
     ALL,
+    ALONE,
     BROKEN,
     CALL,
     CHATML,
@@ -89,13 +91,14 @@ def test_a_thought_that_never_closes_is_all_reasoning(name):
     assert read(name, "<think>") == said("", "")
 
 
-@pytest.mark.parametrize("name", ["qwen3", *XML, "deepseek-v4"])
+@pytest.mark.parametrize("name", ["qwen3", *XML, "deepseek-v4", "glm-4.5", "kimi-k2", "minimax-m2"])
 def test_a_call_in_a_thought_that_never_closes_is_a_call(name):
     """It ended the thought, and text goes on behind it; a broken one is content as everywhere."""
     assert read(name, f"<think>hm\n{CALL[name]}\nok") == said("ok", "hm", F)
     assert read(name, f"<think>hm{CALL[name]}<think>{CALL[name]}") == said("<think>", "hm", F, F)
-    cut = CALL[name].partition("</tool_call>")[0].partition("</｜DSML｜invoke>")[0].rstrip()
-    assert read(name, f"<think>hm{cut}") == said(cut.removeprefix("<｜DSML｜tool_calls>\n"), "hm", broken=True)
+    opener = CALL[name].partition(ALONE[name])[0]
+    cut = re.split("</tool_call>|</｜DSML｜invoke>|<.tool_call_end.>|</invoke>", ALONE[name])[0].rstrip()
+    assert read(name, f"<think>hm{opener}{cut}") == said(cut, "hm", broken=True)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -107,7 +110,7 @@ def test_a_call_in_a_thought_that_closes_is_a_draft(name):
     )
 
 
-@pytest.mark.parametrize("name", ["demo", *DEEPSEEK])
+@pytest.mark.parametrize("name", ["demo", *DEEPSEEK, "phi-4", "jamba", "seed-xml", "deepseek-json"])
 def test_some_families_never_call_in_thoughts(name):
     """There a call is reasoning even if the thought stays open."""
     assert read(name, f"<think>a {CALL[name]}") == said("", f"a {CALL[name]}")
@@ -157,10 +160,7 @@ def test_a_call_that_is_cut_is_content(name):
 def test_a_call_that_was_not_closed_does_not_take_the_next_one_with_it(name):
     """The last opening counts if the whole is no call."""
     opener = BROKEN[name][:20]
-    call = {"deepseek-v4": dsml("f", a='"false">1'), **dict.fromkeys(DEEPSEEK, fenced("f", '{"a": 1}'))}.get(
-        name, CALL[name]
-    )
-    assert read(name, f"{opener}{call}") == said(opener.rstrip(), None, F, broken=True)
+    assert read(name, f"{opener}{ALONE[name]}") == said(opener.rstrip(), None, F, broken=True)
     assert read(name, f"{opener}{BROKEN[name]}") == said(opener + BROKEN[name], broken=True)
 
 
@@ -181,6 +181,8 @@ def test_a_closing_marker_without_a_call_is_text(name):
         "<｜tool▁calls▁end｜>",
         "</｜DSML｜invoke>",
         "</｜DSML｜tool_calls>",
+        *("<|tool_call_end|>", "<|tool_calls_section_end|>", "</invoke>", "</minimax:tool_call>"),
+        *("<|/tool_call|>", "</tool_calls>", "</seed:tool_call>"),
     ):
         assert read(name, f"a{marker}b") == said(f"a{marker}b")
 
@@ -190,6 +192,8 @@ def test_a_closing_marker_without_a_call_is_text(name):
     [
         *((name, "<｜tool▁calls▁begin｜>", fenced("f", '{"a": 1}'), "<｜tool▁calls▁end｜>") for name in DEEPSEEK),
         ("deepseek-v4", "<｜DSML｜tool_calls>", dsml("f", a='"false">1'), "</｜DSML｜tool_calls>"),
+        ("kimi-k2", "<|tool_calls_section_begin|>", ALONE["kimi-k2"], "<|tool_calls_section_end|>"),
+        ("minimax-m2", "<minimax:tool_call>", ALONE["minimax-m2"], "</minimax:tool_call>"),
     ],
 )
 def test_sections_say_nothing_and_text_in_them_is_content(name, opened, call, closed):

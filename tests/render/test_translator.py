@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,12 +50,28 @@ def test_messages_reach_the_renderer_as_openai_dictionaries():
 
 def test_a_bridge_may_return_an_object_with_token_ids():
     """Both shapes of the contract are plain ids here; declining stays declining."""
-    bridged = Translator(PlainRenderer(), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], ())
+    bridged, declined = (
+        Translator(PlainRenderer(bridges=bridges), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], (), ())
+        for bridges in (True, False)
+    )
 
     assert bridged == [1, 2, 9]
-    assert (
-        Translator(PlainRenderer(bridges=False), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], ()) is None
-    )
+    assert declined is None
+
+
+def test_a_bridge_that_takes_the_history_is_given_it():
+    """As dictionaries, up to and with the answer."""
+
+    class Curious(PlainRenderer):
+        def bridge_to_next_turn(self, prompt, completion, new, *, tools=None, history=None):
+            self.seen.append(history)
+
+    renderer = Curious()
+    history = [Message("user", "x"), Message("assistant", "y", reasoning="hm")]
+    Translator(renderer, PlainTokenizer()).bridge([1], [2], [Message("user", "z")], (), history)
+
+    said = {"role": "assistant", "content": "y", "reasoning_content": "hm"}
+    assert [[{"role": "user", "content": "x"}, said]] == renderer.seen
 
 
 def test_good_calls_reach_the_client_with_minted_ids_and_strict_json():
@@ -139,6 +156,18 @@ def test_a_result_that_is_no_list_of_ids_is_the_renderers_fault(result):
 
     with pytest.raises(RendererError):
         Translator(Odd(), PlainTokenizer()).render([Message("user", "x")], ())
+
+
+@pytest.mark.parametrize("ids", [[1, 2, -1], [1, 2, None], [1, 2, 3.5], (1, 2, "9"), "129", []])
+def test_a_bridge_to_what_is_no_id_is_the_renderers_fault(ids):
+    """All that comes behind the ids that are known is looked at."""
+
+    class Odd(PlainRenderer):
+        def bridge_to_next_turn(self, prompt, completion, new, *, tools=None):
+            return Holder(ids)
+
+    with pytest.raises(RendererError):
+        Translator(Odd(), PlainTokenizer()).bridge([1], [2], [Message("user", "x")], (), ())
 
 
 def test_a_renderer_that_raises_is_named_as_the_cause():
@@ -243,3 +272,24 @@ def test_what_a_renderer_says_of_its_failure_stays_with_the_cause():
 def test_a_thought_at_the_end_of_a_prompt_is_seen(prompt, inside):
     """In whatever format, as long as its marker is one of those that models have."""
     assert Translator(PlainRenderer(), PlainTokenizer()).opens_thought([ord(letter) for letter in prompt]) is inside
+
+
+def test_what_a_foreign_renderer_calls_like_something_of_ours_is_not_taken_for_it():
+    """It has names of its own."""
+    renderer: Any = PlainRenderer()
+    renderer.answers = renderer.markers = renderer.effective_thinking_retention = ["its own"]
+    translator = Translator(renderer, PlainTokenizer())
+
+    assert (translator.answers, translator.markers, translator.thinking_retention) == (None, None, None)
+    assert translator.render([Message("user", "x")], ({"type": "function"},)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("stop_strings", "###"), ("stop_strings", None), ("stop_strings", [1]), ("calls_at_once", 0)]
+)
+def test_optional_members_that_are_ill_break_the_contract(name, value):
+    """At start, and by their name."""
+    renderer = PlainRenderer()
+    setattr(renderer, name, value)
+    with pytest.raises(RendererError, match=name):
+        Translator(renderer, PlainTokenizer())

@@ -63,7 +63,7 @@ class Driver:
         """The text of the metrics route."""
         return await (await self.http.get("/metrics")).text()
 
-    async def inject(self, kind: str, **how: int) -> int:
+    async def inject(self, kind: str, **how: int | str) -> int:
         """Ask for a fault over HTTP; the status of the reply."""
         return (await self.http.post("/sim/faults", json={"kind": kind, **how})).status
 

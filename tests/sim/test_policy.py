@@ -153,3 +153,20 @@ async def test_text_is_given_out_when_asked_for(start, tokenizer_folder):
     chunks = await sim.chunks({**body, "stream": True})
     assert [event["choices"][0]["text"] for event in chunks] == ["Hello", " world", "abcde"]
     assert (await bare.post(body)).status == 400
+
+
+@pytest.mark.parametrize("prefix", ["", "<think>\n", "<think>\n\n</think>\n\n"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_prompt_that_breaks_off_amid_an_answer_gets_the_rest_of_it(vocabulary, prefix, seed):
+    """Wherever that is, and whatever the template had put before the answer."""
+    policy, prompt = Policy(vocabulary), vocabulary.encode(OFFER + ASKED + OPEN + prefix)
+    answer = policy.say(prompt, seed)
+    for at in range(1, len(answer)):
+        assert policy.say([*prompt, *answer[:at]], seed) == answer[at:]
+
+
+def test_a_prompt_that_breaks_off_amid_something_else_gets_an_answer_of_its_own(vocabulary):
+    """As does one with a whole answer and no turn after it."""
+    policy, prompt = Policy(vocabulary), vocabulary.encode(ASKED + OPEN)
+    for more in (policy.say(prompt, 1)[:9], policy.say(prompt, 0), vocabulary.encode("Well,")):
+        assert policy.say([*prompt, *more], 0)[-1] == 151645

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gateway.sim.keys import RANKS
 from gateway.sim.ranks import PrefixCache
 from tests.sim.conftest import GENERATE, eventually
 
@@ -182,3 +183,16 @@ async def test_computing_a_prompt_takes_time_unless_it_is_cached(start):
         took.append(loop.time() - began)
     assert took[0] >= 0.21
     assert 0.018 <= took[1] < took[0]
+
+
+async def test_what_a_rank_has_not_read_is_counted_until_it_says_something(start):
+    """Also what waits in line, and what is given up there; the most there was of it is kept."""
+    sim = await start(max_running=1, first_token_delay_s=0.05, token_delay_s=0.01)
+    (rank,) = sim.http.app[RANKS]
+    calls = [asyncio.create_task(sim.whole(ask(sim, script=range(20)))) for _ in range(3)]
+    await eventually(lambda: rank.unread_tokens == 300)
+    calls.pop().cancel()
+    await eventually(lambda: rank.unread_tokens == 100)
+    assert rank.running == 1
+    await asyncio.gather(*calls)
+    assert (rank.unread_tokens, rank.most_unread_tokens) == (0, 300)

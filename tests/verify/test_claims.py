@@ -72,6 +72,17 @@ def ids_of_mask(row: int, number: int) -> Callable[[list[Json]], None]:
     return changed
 
 
+def cut(position: int, **fields: Any) -> Json:
+    """A cut of the first turn, which went on where it was."""
+    place = {"from_engine": "http://engine-0:8000", "from_rank": 0, "to_engine": "http://engine-0:8000", "to_rank": 0}
+    return {"position": position, "reason": "lost", **place, "kv": "kept", **fields}
+
+
+def cuts(*said: Json) -> Callable[[list[Json]], None]:
+    """The first turn was cut so."""
+    return change(0, "turns", 0, "cuts", to=list(said))
+
+
 OFFSETS = form("<u4", [3], packed("token_ids", [0, 1, 12]))
 EVERYWHERE = form("<u4", [9], packed("token_ids", [0, 2, 4, 6, 7, 8, 10, 11, 12]))
 
@@ -79,6 +90,15 @@ EVERYWHERE = form("<u4", [9], packed("token_ids", [0, 2, 4, 6, 7, 8, 10, 11, 12]
 def test_rows_with_side_arrays_are_accepted(tmp_path):
     """As they are."""
     rows = session()
+    assert looked(tmp_path, lines(rows, footer_of(rows))).mismatch is None
+
+
+def test_a_turn_that_was_cut_is_accepted(tmp_path):
+    """Away and back."""
+    rows = session()
+    cuts(cut(1, to_engine="http://b", to_rank=2), cut(2, from_engine="http://b", from_rank=2))(rows)
+    rows[1]["turns"][0]["cuts"] = rows[0]["turns"][0]["cuts"]
+    rows = [certified(held) for held in rows]
     assert looked(tmp_path, lines(rows, footer_of(rows))).mismatch is None
 
 
@@ -112,6 +132,20 @@ def test_rows_with_side_arrays_are_accepted(tmp_path):
         (change(0, "turns", 0, "logprobs_mode", to="unknown"), 1, "turns[0].logprobs_exact"),
         (change(0, "turns", 0, "sampling", "extra_args", to={"a": 1}), 1, "turns[0].distribution"),
         (change(0, "turns", 0, "flags", to=["constrained"]), 1, "turns[0].distribution"),
+        (change(0, "turns", 0, "sampling", "bad_words", to=["no"]), 1, "turns[0].distribution"),
+        (change(0, "turns", 0, "sampling", "allowed_token_ids", to=[1]), 1, "turns[0].distribution"),
+        (change(0, "turns", 0, "sampling", "allowed_token_ids", to={"1": 1}), 1, "turns[0].sampling"),
+        (change(0, "turns", 0, "sampling", "thinking_token_budget", to=0), 1, "turns[0].distribution"),
+        (cuts({}), 1, "turns[0].cuts[0].position"),
+        (cuts(cut(0)), 1, "turns[0].cuts[0].position"),
+        (cuts(cut(9)), 1, "turns[0].cuts[0].position"),
+        (cuts(cut(1), cut(1)), 1, "turns[0].cuts[1].position"),
+        (cuts(cut(1, reason="mood")), 1, "turns[0].cuts[0].reason"),
+        (cuts(cut(1, kv="lost")), 1, "turns[0].cuts[0].kv"),
+        (cuts(cut(1, to_engine="http://b")), 1, "turns[0].cuts[0].to_engine"),
+        (cuts(cut(1, to_rank=1)), 1, "turns[0].cuts[0].to_rank"),
+        (cuts(cut(1, to_rank=1), cut(2)), 1, "turns[0].cuts[0].to_rank"),
+        (change(0, "turns", 0, "cuts", to=[7]), 1, "turns[0].cuts[0]"),
         (change(0, "certificate", "selection", "shared", to="thrice"), 1, "certificate.selection.shared"),
         (change(0, "certificate", "selection", "distribution", to=["greedy"]), 1, "turns[0].trained"),
         (change(1, "row_index", to=0), 2, "row_index"),
@@ -135,6 +169,28 @@ def test_a_claim_that_does_not_hold_is_refused_though_all_hashes_are_right(tmp_p
 
     assert found is not None
     assert (row, place) == (found.row, found.at[: len(place)]), str(found)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "distribution", "exact"),
+    [
+        ({}, "exact", True),
+        ({"temperature": 0.7}, "exact", False),
+        ({"top_p": 0.5}, "truncated", False),
+        ({"extra_args": {"a": 1}}, "unknown", False),
+    ],
+)
+def test_of_an_engine_that_has_not_told_logprobs_are_exact_that_are_so_in_either_mode(
+    tmp_path, sampling, distribution, exact
+):
+    """And no others."""
+    said = {"sampling": {"temperature": 1.0} | sampling, "distribution": distribution, "logprobs_mode": "untold"}
+    for claimed in (True, False):
+        turns = Turns()
+        turns.add("a", logprobs_exact=claimed, **said)
+        rows = [certified(row) for row in rows_of(turns, "a")]
+        found = looked(tmp_path, lines(rows, footer_of(rows))).mismatch
+        assert (found is None) == (claimed == exact)
 
 
 def forged(row: Json) -> Json:

@@ -99,6 +99,7 @@ class Turns:
             "prompt_tokens": len(prompt),
             "completion_tokens": sampled,
             "overshoot_tokens": 0,
+            "cuts": [],
             "finish_reason": end,
             "ended_by": ended_by,
             "engine": "http://engine-0:8000",

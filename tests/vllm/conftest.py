@@ -22,7 +22,7 @@ from tests.recorder import GENERATE, Exchange, Recorder, recording
 from tests.vllm.conversation import MODEL
 
 HERE = Path(__file__).parent
-VLLM, WEIGHTS, TOKENIZER = "vllm-0.32.0", "tiny-qwen3-0.32.0", "tokenizer-qwen3-3.7.2"
+VLLM, WEIGHTS = "vllm-0.32.0", "tiny-qwen3-0.32.0"
 """What environment.sh makes in its cache folder."""
 START_TIMEOUT_S, WARM_UP_TIMEOUT_S, STOP_TIMEOUT_S = 300.0, 120.0, 30.0
 
@@ -47,15 +47,15 @@ ENVIRONMENT = {
 
 @pytest.fixture(scope="session")
 def cache() -> Path:
-    """The folder with vLLM, the tiny model and the tokenizer; made when it is not there yet."""
+    """The folder with vLLM and the tiny model; made when they are not there yet."""
     made = subprocess.run([HERE / "environment.sh", "vllm"], stdout=subprocess.PIPE, text=True, check=True)
     return Path(made.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="session")
-def tokenizer_dir(cache: Path) -> Path:
+def tokenizer_dir(tokenizer_folder: str) -> Path:
     """The tokenizer's files, as a model ships them."""
-    return cache / TOKENIZER
+    return Path(tokenizer_folder)
 
 
 @pytest.fixture(scope="session")
@@ -74,14 +74,20 @@ def vllm(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 @contextmanager
 def serving(cache: Path, folder: Path, *flags: str) -> Iterator[str]:
     """Run a vLLM with more `flags`, and warm it up; yields its address."""
-    shutil.copy(HERE / "scripted_output.py", folder)
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    command = [cache / VLLM / "bin" / "vllm", "serve", cache / WEIGHTS, *FLAGS, *flags, "--port", port]
-    with running(command, folder, ENVIRONMENT | {"PYTHONPATH": str(folder)}) as healthy:
-        healthy(lambda: answers(f"{url}/health"))
+    with started_vllm(cache, folder, *flags) as (url, process):
+        wait_for(lambda: answers(f"{url}/health"), process, folder)
         warm_up(url)
         yield url
+
+
+@contextmanager
+def started_vllm(cache: Path, folder: Path, *flags: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a vLLM with more `flags`; yields where it will be, and the process that leads its group."""
+    shutil.copy(HERE / "scripted_output.py", folder)
+    port = free_port()
+    command = [cache / VLLM / "bin" / "vllm", "serve", cache / WEIGHTS, *FLAGS, *flags, "--port", port]
+    with started(command, folder, ENVIRONMENT | {"PYTHONPATH": str(folder)}) as process:
+        yield f"http://127.0.0.1:{port}", process
 
 
 @pytest.fixture(scope="session")
@@ -143,6 +149,13 @@ def running(
     Yields a function that waits until its argument gives a string; it raises, showing the end of the log,
     when the server dies first or needs longer than ``START_TIMEOUT_S``.
     """
+    with started(command, logs, environment) as process:
+        yield lambda probe: wait_for(probe, process, logs)
+
+
+@contextmanager
+def started(command: Sequence[object], logs: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a server, and stop it with all that it started at the end; its output goes to files in `logs`."""
     with (logs / "stdout").open("wb") as out, (logs / "stderr").open("wb") as err:
         process = subprocess.Popen(
             [str(word) for word in command],
@@ -152,7 +165,7 @@ def running(
             start_new_session=True,  # a process group of its own, which can be stopped as a whole
         )
     try:
-        yield lambda probe: wait_for(probe, process, logs)
+        yield process
     finally:
         stop(process)
 

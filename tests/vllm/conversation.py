@@ -75,7 +75,7 @@ def converse(base_url: str, scripts: Sequence[Sequence[int]]) -> list[ChatComple
             answer = client.chat.completions.create(
                 model=MODEL,
                 messages=messages,
-                tools=list(TOOLS),  # type: ignore[arg-type]  # plain dictionaries
+                tools=list(TOOLS),
                 max_tokens=300,
                 extra_body={"vllm_xargs": {"script": list(script)}, "return_token_ids": True},
             )

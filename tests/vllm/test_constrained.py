@@ -18,7 +18,7 @@ from gateway.core.types import Answer, Completion
 from gateway.errors import EngineRefused
 from gateway.render.forcing import structured_outputs
 from gateway.render.reading import Reading
-from gateway.render.registry import load_tokenizer, resolve
+from gateway.render.registry import load_tokenizer, renderers_for
 from gateway.render.translator import Translator
 from gateway.wire import chat
 from gateway.wire.collector import Collector
@@ -44,7 +44,7 @@ Ask = Callable[..., tuple[Completion, Answer]]
 def translator(tokenizer_dir: Path) -> Translator:
     """Qwen3's renderer."""
     tokenizer = load_tokenizer(str(tokenizer_dir), "Qwen/Qwen3-8B")
-    return resolve("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0].get({})
+    return renderers_for("auto", tokenizer, None, retention="all", bridgeless_ok=False)[0].get({})
 
 
 @pytest.fixture
@@ -135,12 +135,7 @@ def test_a_forced_call_comes_through_the_gateway_as_a_stream(gateway_url: str) -
     messages: list[Any] = [{"role": "user", "content": "Weather?"}]
     with OpenAI(base_url=f"{session}/v1", api_key="unused", max_retries=0) as client:
         stream = client.chat.completions.create(
-            model=MODEL,
-            messages=messages,
-            tools=TOOLS,
-            tool_choice="required",
-            max_tokens=300,
-            stream=True,  # type: ignore[call-overload]  # plain dictionaries
+            model=MODEL, messages=messages, tools=TOOLS, tool_choice="required", max_tokens=300, stream=True
         )
         calls = [call for chunk in stream for call in chunk.choices[0].delta.tool_calls or ()]
     arguments = json.loads("".join(call.function.arguments for call in calls))

@@ -101,7 +101,7 @@ async def test_the_first_words_arrive_before_the_engine_has_finished(
     gateway_url: str, exchanges: list[Exchange], tokenizer: Tokenizer
 ) -> None:
     """Read from a bare socket: role and thought are there while the engine is still at it."""
-    script = completion(tokenizer, seed=1, content="word " * 60, reasoning="Think.")
+    script = completion(tokenizer, seed=1, content="word " * 300, reasoning="Think.")
     reader, writer = await ask(gateway_url, "first-words", {"stream": True, "vllm_xargs": {"script": script}})
     try:
         head = await reader.readuntil(b"\r\n\r\n")

@@ -15,6 +15,7 @@ from gateway.wire.noise import Noise
 from tests.wire.anything import JSON, mostly, objects
 
 GOLDEN = Path(__file__).parent / "golden" / "chat"
+PATTERN = {"max_pattern_size": 2, "min_pattern_size": 1, "min_count": 2}
 USER = {"role": "user", "content": "hello"}
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -114,6 +115,19 @@ def test_an_agent_may_ask_for_up_to_twenty_alternatives(given, read):
         ("logit_bias", {"5": -100, "151645": 0.5}, {"logit_bias": {"5": -100, "151645": 0.5}}),
         ("logit_bias", {}, {}),
         ("logit_bias", {"5": None}, {}),
+        ("bad_words", ["no", "never"], {"bad_words": ("no", "never")}),
+        ("bad_words", [], {}),
+        ("allowed_token_ids", [0, 2**32 - 1], {"allowed_token_ids": (0, 2**32 - 1)}),
+        ("thinking_token_budget", 0, {"thinking_token_budget": 0}),
+        ("thinking_token_budget", -1, {"thinking_token_budget": -1}),
+        ("repetition_detection", PATTERN, {"repetition_detection": PATTERN}),
+        (
+            "repetition_detection",
+            {"max_pattern_size": 2, "min_count": 3},
+            {"repetition_detection": PATTERN | {"min_pattern_size": 0, "min_count": 3}},
+        ),
+        ("repetition_detection", {"min_count": 1}, {}),
+        ("repetition_detection", {}, {}),
         ("vllm_xargs", {"script": [1, 2]}, {"extra_args": {"script": [1, 2]}}),
         ("vllm_xargs", {}, {}),
     ],
@@ -140,6 +154,7 @@ def test_each_sampling_field_has_its_place(field, value, read):
         "structured_outputs",
         *("min_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
         *("repetition_penalty", "seed", "stop", "include_stop_str_in_output", "ignore_eos", "logit_bias", "vllm_xargs"),
+        *("bad_words", "allowed_token_ids", "thinking_token_budget", "repetition_detection"),
     ],
 )
 def test_null_is_as_good_as_nothing(field):
@@ -459,6 +474,22 @@ def call(**function: object) -> dict[str, object]:
         ({"logit_bias": {"-5": 1}}, "logit_bias"),
         ({"logit_bias": {"": 1}}, "logit_bias"),
         ({"logit_bias": {"\u00b2": 1}}, "logit_bias"),
+        ({"bad_words": "no"}, "bad_words"),
+        ({"bad_words": [""]}, "bad_words"),
+        ({"bad_words": [1]}, "bad_words"),
+        ({"bad_words": ["x" * 1025]}, "bad_words"),
+        ({"bad_words": ["x"] * 129}, "bad_words"),
+        ({"allowed_token_ids": []}, "allowed_token_ids"),
+        ({"allowed_token_ids": [-1]}, "allowed_token_ids"),
+        ({"allowed_token_ids": [2**32]}, "allowed_token_ids"),
+        ({"allowed_token_ids": [True]}, "allowed_token_ids"),
+        ({"allowed_token_ids": [1] * 65_537}, "allowed_token_ids"),
+        ({"thinking_token_budget": -2}, "thinking_token_budget"),
+        ({"thinking_token_budget": 1.5}, "thinking_token_budget"),
+        ({"repetition_detection": {"pattern": 1}}, "repetition_detection"),
+        ({"repetition_detection": PATTERN | {"min_count": 1}}, "repetition_detection.min_count"),
+        ({"repetition_detection": PATTERN | {"min_pattern_size": 3}}, "repetition_detection.min_pattern_size"),
+        ({"repetition_detection": PATTERN | {"max_pattern_size": 4097}}, "repetition_detection.max_pattern_size"),
         ({"vllm_xargs": "x"}, "vllm_xargs"),
     ],
 )

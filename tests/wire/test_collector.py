@@ -33,6 +33,7 @@ def outcome(case: dict[str, Any]) -> dict[str, object]:
         partial = collector.partial()
         if partial is None:
             return failure(error)
+        assert collector.count == len(partial.ids)
         kept = seen(partial)
         assert kept.pop("finish_reason") == "abort"
         return {**failure(error), "partial": kept}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.core.types import FinishReason, VersionSpan
@@ -34,6 +35,17 @@ def test_spans_come_from_the_last_event_and_tile_the_ids():
 def test_the_default_version_is_unknown():
     """It is what vLLM says before anybody announced one."""
     assert (VersionSpan("unknown", 0, 4, "engine"),) == with_spans(span(0, 4, "default")).completion().spans
+
+
+def test_a_version_that_is_too_long_for_a_header_is_no_evidence():
+    """It is named, and what was sampled is kept without it."""
+    fed(event([5], finish_reason="stop", weight_versions=[span(0, 1, "v" * 256)])).completion()
+    collector = fed(event([5], finish_reason="stop", weight_versions=[span(0, 1, "v" * 257)]))
+    with pytest.raises(EngineProtocolError, match="257 characters, vvvv"):
+        collector.completion()
+    partial = collector.partial()
+    assert partial
+    assert [kept.version for kept in partial.spans] == ["unknown"]
 
 
 @pytest.mark.parametrize("versions", [{}, {"weight_versions": None}])
@@ -148,3 +160,50 @@ def test_a_partial_of_a_finished_answer_is_an_abort():
     partial = with_spans(span(0, 4)).partial()
     assert partial is not None
     assert FinishReason.ABORT is partial.finish_reason
+
+
+# Calls that go on
+
+
+@pytest.mark.parametrize("top_logprobs", [None, 1])
+def test_a_call_that_goes_on_adds_to_the_evidence_and_tells_of_its_own_ids(top_logprobs):
+    """The whole is what a client is shown, the rest what this call sampled."""
+    entries = [beside(token_id, named(token_id), named(99)) for token_id in (5, 6, 7)]
+    first = fed(event([5], {"content": entries[:1]}), top_logprobs=top_logprobs)
+    partial = first.partial()
+    second = Collector(top_logprobs, before=first.evidence)
+    second.feed(event([6, 7], {"content": entries[1:]}, finish_reason="stop", weight_versions=[span(0, 2)]))
+
+    assert partial is not None
+    assert (partial.ids.tolist(), second.completion().ids.tolist()) == ([5], [6, 7])
+    assert (second.count, second.evidence.ids.tolist(), first.evidence) == (2, [5, 6, 7], second.evidence)
+    assert second.completion().spans == (VersionSpan("v1", 0, 2),)
+
+    second.retract()
+    assert (second.count, second.evidence, second.partial()) == (0, partial.evidence, None)
+
+
+def test_a_call_that_goes_on_and_says_nothing_is_no_completion():
+    """Though the answer has ids."""
+    second = Collector(before=fed(event([5])).evidence)
+    second.feed(event([], finish_reason="stop"))
+    assert second.partial() is None
+    with pytest.raises(EngineProtocolError, match="without a sampled token"):
+        second.completion()
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 8}}, 8),
+        ({"prompt_tokens": 9, "prompt_tokens_details": None}, None),
+        ({"prompt_tokens": 9}, None),
+        ({"prompt_tokens_details": {"cached_tokens": "8"}}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_what_was_cached_is_known_where_the_engine_says_it(usage, cached):
+    """Only some do, and it is no error."""
+    collector = fed(event([5], finish_reason="stop"), orjson.dumps({"choices": [], "usage": usage}), DONE)
+    assert (collector.cached_tokens, collector.completion().ids.tolist()) == (cached, [5])

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.types import Sampling, TurnRequest
 from gateway.errors import BadRequest
-from gateway.wire.generate import encode_request
+from gateway.wire.generate import encode_request, sends_each_id_alone
 from tests.wire.anything import golden
 
 
@@ -77,3 +77,33 @@ def test_experts_that_are_known_are_not_asked_for(start, asked):
     )
     assert asked.items() <= body["sampling_params"].items()
     assert ("routed_experts_prompt_start" in body["sampling_params"]) == bool(start)
+
+
+@pytest.mark.parametrize(
+    ("interval", "version", "alone"),
+    [(8, (0, 26), True), (8, (0, 27), False), (1, (0, 32), True), (1, None, True), (8, None, False)],
+)
+def test_an_engine_that_gathers_ids_holds_some_back(interval, version, alone):
+    """Those before 0.27 cannot; of one whose version is not known it is assumed."""
+    assert sends_each_id_alone(interval, version) == alone
+
+
+def test_a_call_that_goes_on_asks_what_was_cached():
+    """Others do not: it is an event more."""
+    request = TurnRequest(messages=())
+    bare = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[]))
+    told = orjson.loads(encode_request([1], request, max_tokens=4, stop_ids=[], include_usage=True))
+    assert told == bare | {"stream_options": {"include_usage": True}}
+
+
+def test_words_and_ids_that_bound_an_answer_are_passed_on():
+    """In vLLM's names; a budget of none is one."""
+    pattern = {"max_pattern_size": 2, "min_pattern_size": 1, "min_count": 2}
+    asked = {"bad_words": ["no"], "allowed_token_ids": [1, 2], "thinking_token_budget": 0}
+    sampling = Sampling(
+        bad_words=("no",), allowed_token_ids=(1, 2), thinking_token_budget=0, repetition_detection=pattern
+    )
+    body = orjson.loads(encode_request([1], TurnRequest((), sampling=sampling), max_tokens=4, stop_ids=[]))
+    assert asked | {"repetition_detection": pattern} == {
+        name: body["sampling_params"][name] for name in [*asked, "repetition_detection"]
+    }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.core.alternatives import Alternatives
 from gateway.core.types import Completion, FinishReason, VersionSpan, float32s, token_ids
-from gateway.wire.probe import LogprobsFinding, encode_probe, mode_of, untold_by
+from gateway.wire.probe import NOT_ASKED, LogprobsFinding, encode_probe, mode_of, unknown_by
 
 
 def answer(named: dict[int, float]) -> Completion:
@@ -85,10 +85,10 @@ def test_what_behaves_like_neither_is_unknown(cold, warm, why):
 def test_old_releases_are_known_not_to_tell():
     """To ask them once more would not help; one that does not say what it is may tell."""
     for version in ((0, 20), (0, 21)):
-        found = untold_by(version)
+        found = unknown_by(version)
         assert found is not None
         assert (found.mode, found.answered) == ("unknown", True)
-    assert (untold_by((0, 22)), untold_by((1, 0)), untold_by(None)) == (None, None, None)
+    assert (unknown_by((0, 22)), unknown_by((1, 0)), unknown_by(None)) == (None, None, None)
 
 
 def test_a_probe_is_the_smallest_call_that_tells():
@@ -97,3 +97,9 @@ def test_a_probe_is_the_smallest_call_that_tells():
     asked = body["sampling_params"]
     assert (body["token_ids"], asked["temperature"], asked["max_tokens"], asked["logprobs"]) == ([1, 2], 2.0, 1, 5)
     assert asked["top_k"] >= asked["logprobs"]  # which engines that return sampling masks insist on
+
+
+def test_a_finding_weighs_what_it_tells():
+    """A mode outweighs that there is none to be told; that, an answer that is none; and that, no answer."""
+    none, vain, raw = LogprobsFinding("unknown"), LogprobsFinding("unknown", answered=False), LogprobsFinding("raw")
+    assert NOT_ASKED.weight < vain.weight < none.weight < raw.weight == LogprobsFinding("processed").weight

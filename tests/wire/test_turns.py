@@ -1,15 +1,15 @@
 """Turns as a trainer reads them."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import orjson
 
 from gateway.core.canon import Difference
 from gateway.core.fate import Fate
 from gateway.core.sampling import record
-from gateway.core.types import Completion, FinishReason, Labels, Origin, Sampling, VersionSpan, float32s, token_ids
+from gateway.core.types import Completion, Cut, FinishReason, Labels, Origin, Sampling, VersionSpan, float32s, token_ids
 from gateway.wire.turns import ids_of, told_turn, turn_facts, turn_object
-from tests.wire.turns import turn
+from tests.wire.turns import completion, turn
 
 
 def test_the_json_of_a_first_turn():
@@ -28,6 +28,7 @@ def test_the_json_of_a_first_turn():
         "engine": "http://engine-0:8000",
         "rank": 0,
         "policy_versions": [{"version": "v1", "start": 0, "end": 2, "source": "engine"}],
+        "cuts": [],
         "sampling": {
             "max_tokens": 100,
             "min_tokens": 0,
@@ -43,6 +44,10 @@ def test_the_json_of_a_first_turn():
             "include_stop_str_in_output": False,
             "ignore_eos": False,
             "logit_bias": None,
+            "bad_words": [],
+            "allowed_token_ids": [],
+            "thinking_token_budget": None,
+            "repetition_detection": None,
             "extra_args": None,
             "stop_token_ids": [2],
         },
@@ -95,7 +100,9 @@ def test_the_json_of_a_bridged_turn_with_everything_odd_about_it():
             {"version": "a", "start": 0, "end": 1, "source": "assumed"},
             {"version": "b", "start": 1, "end": 3, "source": "fenced"},
         ],
-        "sampling": asdict(second.sampling.effective) | {"stop": ["END"], "stop_token_ids": []},
+        "cuts": [],
+        "sampling": asdict(second.sampling.effective)
+        | {"stop": ["END"], "stop_token_ids": [], "bad_words": [], "allowed_token_ids": []},
         "overridden": {"seed": 7},
         "distribution": "exact",
         "logprobs_mode": "processed",
@@ -140,3 +147,10 @@ def test_what_an_engine_was_given_and_answered_comes_as_lists():
         "completion_ids": [7, 8],
         "logprobs": [-0.5, float32s([-1 / 3])[0]],
     }
+
+
+def test_a_cut_turn_says_where_it_went_on():
+    """In logs, too: nothing in it was said or sampled."""
+    cut = Cut(1, "lost", "http://engine-0:8000", 0, "http://engine-1:8000", 1, "recomputed")
+    cut_turn = turn("t1", completion=replace(completion(7, 8), cuts=(cut,)))
+    assert turn_object(cut_turn)["cuts"] == turn_facts(cut_turn)["cuts"] == [asdict(cut)]

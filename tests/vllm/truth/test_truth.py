@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -35,6 +36,7 @@ def test_scripted_turns_with_tools_have_the_models_own_logprobs_in_raw_mode(
     gateway_url: str, tokenizer: Tokenizer, reference: Reference
 ) -> None:
     """A forced id keeps the logprob that the model gave it, and so the row is what the model itself says."""
+    have_told(gateway_url, "raw")
     session = f"{gateway_url}/sessions/raw-truth"
 
     converse(f"{session}/v1", scripts(tokenizer))
@@ -50,6 +52,7 @@ def test_unscripted_turns_at_another_temperature_have_exact_logprobs_in_processe
     processed_url: str, reference: Reference
 ) -> None:
     """At temperature 0.7 and top_p 0.9, with tools declared and results of tools in the history."""
+    have_told(processed_url, "processed")
     session = f"{processed_url}/sessions/processed-truth"
 
     agree(f"{session}/v1", turns=4, temperature=0.7, top_p=0.9)
@@ -108,6 +111,16 @@ def test_scoring_a_row_that_fills_the_context_gives_the_logprobs_of_its_sampling
     gaps = [abs(logprob - other) for trained, logprob, other in pairs if trained]
     assert len(gaps) > 300
     assert max(gaps) <= TOLERANCE_NATS
+
+
+def have_told(url: str, mode: str) -> None:
+    """Have the engine asked of what it returns logprobs, for a turn that hangs on it; wait until it says `mode`."""
+    agree(f"{url}/sessions/asks-{mode}/v1", turns=1, temperature=0.7)
+    for _ in range(100):
+        if {engine["logprobs"] for engine in got(f"{url}/admin/engines")} == {mode}:
+            return
+        sleep(0.1)
+    raise AssertionError(f"it has not told that its logprobs are {mode}")
 
 
 def agree(base_url: str, *, turns: int, **sampling: Any) -> None:

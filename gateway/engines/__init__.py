@@ -1,0 +1,1 @@
+"""``gateway engines``: the engines of a running gateway, from the command line."""

@@ -1,0 +1,105 @@
+"""``gateway engines ls``, ``add``, ``drain`` and ``rm``."""
+
+import sys
+from typing import Annotated
+
+import orjson
+import typer
+
+from gateway.core.types import JsonObject
+from gateway.errors import ConfigError
+from gateway.wire.engines import is_server_url
+
+engines = typer.Typer(no_args_is_help=True, help="Engines of a running gateway.")
+
+Gateway = Annotated[
+    str, typer.Option("--gateway", help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")
+]
+Key = Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what the gateway answers, as JSON")]
+Url = Annotated[str, typer.Argument(help="The engine: http://host:port, or with #dp=N for N data-parallel ranks")]
+
+
+@engines.command()
+def ls(gateway: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
+    """List the engines and their ranks: what they are, how they are, how much they have to do."""
+    answer = _asked("GET", gateway, key, "ls")
+    if as_json:
+        _print(answer)
+        return
+    from gateway.engines.table import show  # its imports take time, which --help should not
+
+    show(answer)
+
+
+@engines.command()
+def add(gateway: Gateway, url: Url, key: Key = "", *, as_json: AsJson = False) -> None:
+    """Add an engine, or say how many ranks it has; one that does not answer yet is asked again and again."""
+    answer = _asked("POST", gateway, key, "add", {"url": url})
+    if as_json:
+        _print(answer)
+    elif answer["answers"]:
+        _say(f"add: {answer['url']} is there, ranks: {len(answer['ranks'])}")  # type: ignore[arg-type]  # a list
+    else:
+        _say(f"add: {answer['url']} was added, and does not answer so far: {answer['trouble']}")
+
+
+@engines.command()
+def drain(
+    gateway: Gateway,
+    url: Url,
+    key: Key = "",
+    rank: Annotated[int | None, typer.Option(help="This rank only")] = None,
+    *,
+    back: Annotated[bool, typer.Option("--back", help="Give it turns again")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give an engine, or one rank of it, no new turns; those that it has go on to their end."""
+    chosen = {} if rank is None else {"rank": rank}
+    answer = _asked("POST", gateway, key, "drain", {"url": url, "draining": not back, **chosen})
+    if as_json:
+        _print(answer)
+    else:
+        which = answer["url"] if rank is None else f"{answer['url']}#{rank}"
+        _say(f"drain: {which} gets {'turns again' if back else 'no new turns'}")
+
+
+@engines.command()
+def rm(gateway: Gateway, url: Url, key: Key = "", *, as_json: AsJson = False) -> None:
+    """Remove an engine. Its calls are carried on elsewhere."""
+    answer = _asked("DELETE", gateway, key, "rm", {"url": url})
+    if as_json:
+        _print(answer)
+    else:
+        _say(f"rm: {answer['url']} is removed, calls carried on elsewhere: {answer['interrupted']}")
+
+
+def _asked(method: str, gateway: str, key: str, command: str, body: JsonObject | None = None) -> JsonObject:
+    """What the gateway answers; what it refuses is said, and ends the process."""
+    from gateway.engines.call import Refused, call  # as above
+
+    try:
+        _check(gateway, key)
+        return call(method, gateway, key, body)
+    except ConfigError as error:
+        print(f"gateway engines {command}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except Refused as error:
+        print(f"gateway engines {command}: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _check(gateway: str, key: str) -> None:
+    if not is_server_url(gateway):
+        shown = "" if "@" in gateway else f" {gateway!r}"  # which may be a password
+        raise ConfigError(f"--gateway{shown} is no URL of a gateway: give http://host:port, and a key with --key")
+    if not key.isprintable():
+        raise ConfigError("--key has characters that no key can have: is there a line break at its end?")
+
+
+def _print(answer: JsonObject) -> None:
+    print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
+
+
+def _say(text: str) -> None:
+    print(f"gateway engines {text}", file=sys.stderr)
