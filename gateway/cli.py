@@ -19,7 +19,7 @@ from gateway.errors import ConfigError
 from gateway.export.command import export
 from gateway.mask.command import mask
 from gateway.settings import Settings
-from gateway.settings_sources import FILES, flag_of, load_settings
+from gateway.settings_sources import FILES, flag_of, load, load_settings
 from gateway.verify.command import verify
 
 if TYPE_CHECKING:
@@ -68,6 +68,26 @@ def check(**flags: object) -> None:
     else:
         _report(findings)
     sys.exit(any(finding.status == "fail" for finding in findings))
+
+
+def config(**flags: object) -> None:
+    """Print the settings as `serve` would have them, each with where it comes from; of keys only whether they are set.
+
+    Nothing is started or looked for; exit 2 where `serve` would refuse them.
+    """
+    from gateway import settings_shown  # as below
+
+    as_json = flags.pop("json")
+    try:
+        loaded = load(flags)
+        loaded.settings.renderer_options  # noqa: B018  # they are settings, too
+    except ConfigError as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        sys.exit(2)
+    if as_json:
+        print(orjson.dumps(settings_shown.encode_settings(loaded), option=orjson.OPT_INDENT_2).decode())
+    else:
+        settings_shown.show_settings(loaded)
 
 
 async def _check(settings: Settings) -> "list[Finding]":
@@ -128,8 +148,10 @@ def _json(text: str) -> inspect.Parameter:
 _FLAGS = [*(_option(name, str, text) for name, text in FILES.items()), *map(_flag, Settings.model_fields)]
 serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  # typer reads it
 check.__signature__ = inspect.Signature([*_FLAGS, _json("Print a list of {check, status, finding, remedy}.")])  # type: ignore[attr-defined]  # likewise
+config.__signature__ = inspect.Signature([*_FLAGS, _json("Print {setting: {value, source}}.")])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(config)
 cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
