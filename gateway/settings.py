@@ -180,7 +180,8 @@ class Settings(BaseModel):
     pause_lease_s: float = Field(default=600.0, gt=0, le=86_400)
     """How long a pause lasts that nobody ends or renews, unless it says otherwise itself."""
     drain_timeout_s: float = Field(default=25.0, ge=0)
-    """How long turns may go on after SIGTERM before they are broken off."""
+    """How long calls may go on after SIGTERM before they are broken off. Kubernetes kills after 30 s, unless it is told
+    otherwise: what is broken off needs some seconds to be said."""
     exit_with_parent: bool = False
     """End when the process that started it ends, however it does, be it behind a shell. What is in flight then has a
     second, since nobody is left to read it."""
