@@ -219,7 +219,11 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     try:
         work = command.serve(command.build(**knobs), host, port, process.announce)
         status = process.run(work, exit_with_parent=with_parent)
-    except (ConfigError, OSError, ValueError) as error:
+    except OSError as error:
+        where = error.filename or f"--host {host} --port {port}"
+        print(f"gateway sim: {where}: {error.strerror or error}", file=sys.stderr)
+        status = 2
+    except (ConfigError, ValueError) as error:
         print(f"gateway sim: {error}", file=sys.stderr)
         status = 2
     sys.exit(status)

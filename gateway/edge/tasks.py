@@ -75,7 +75,9 @@ class WaitedTask(Generic[T]):
                 return await asyncio.shield(self._outcome)
             except asyncio.CancelledError:
                 if self._outcome.cancelled():
-                    raise GatewayDraining("the gateway is stopping, before this has come to its end: try another") from None
+                    raise GatewayDraining(
+                        "the gateway is stopping, before this has come to its end: try another"
+                    ) from None
                 raise
 
     def when_done(self, tell: Callable[[], None]) -> None:
