@@ -18,6 +18,7 @@ from gateway.engines.command import engines
 from gateway.errors import ConfigError
 from gateway.export.command import export
 from gateway.mask.command import mask
+from gateway.sessions.command import sessions
 from gateway.settings import Settings
 from gateway.settings_sources import FILES, flag_of, load, load_settings
 from gateway.verify.command import verify
@@ -156,7 +157,6 @@ cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
 
-sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
 cli.add_typer(sessions, name="sessions")
 cli.add_typer(engines, name="engines")
