@@ -254,4 +254,5 @@ async def test_an_operator_drains_it_as_a_signal_does(open_house: OpenHouse, wor
     assert not application[DRAINING].done.is_set()
     assert (await call).status == 200
     await asyncio.wait_for(application[DRAINING].done.wait(), 1)
+    assert (await house.send("POST", "/admin/drain")).status == 200  # which opens nothing again
     assert (await house.ask("s")).error["code"] == "gateway_draining"

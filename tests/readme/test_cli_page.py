@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -16,7 +17,7 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
 
 def test_every_command_has_its_place_on_the_page():
     """And none is there that is not."""
-    group = typer.main.get_command(cli)
+    group: Any = typer.main.get_command(cli)
     named = re.findall(r"`gateway ([a-z]+)(?: ([a-z]+)`((?:, `[a-z]+`)*))?", PAGE.partition("## Settings")[0])
     said = {name: {first, *re.findall("[a-z]+", rest)} - {""} for name, first, rest in named}
 
@@ -31,7 +32,8 @@ def test_the_example_prints_what_the_page_says(tmp_path):
     (tmp_path / "gateway.yaml").write_text(file)
     (tmp_path / "admin.key").write_text("hush\n")
     variable, _, *args = shlex.split(command)
-    environment = dict([variable.split("=")], COLUMNS="200", PYTHONPATH=":".join(filter(None, sys.path)))
+    name, _, value = variable.partition("=")
+    environment = {name: value, "COLUMNS": "200", "PYTHONPATH": ":".join(filter(None, sys.path))}
 
     printed = subprocess.run(
         [sys.executable, "-m", "gateway", *args],
