@@ -29,7 +29,7 @@ from gateway.edge.gate import Gate
 from gateway.edge.log import configure as configure_log
 from gateway.edge.log import hush
 from gateway.edge.loop_lag import watch_lag
-from gateway.edge.loops import looping
+from gateway.edge.loops import Loop, looping
 from gateway.edge.metrics import Metrics
 from gateway.edge.pause import Pauses
 from gateway.edge.probe import Probes
@@ -210,7 +210,7 @@ async def _lifespan(server: Server, sync: AdminSync) -> AsyncIterator[None]:
         last_first.push_async_callback(server.calls.tasks.drain)  # a request that came late has begun another
         last_first.push_async_callback(sync.pauses.close)
         await backends.refresh()
-        loops = [backends.checks.run, sync.pauses.run, sync.draining.run, partial(watch_lag, deps.metrics)]
+        loops: list[Loop] = [backends.checks.run, sync.pauses.run, sync.draining.run, partial(watch_lag, deps.metrics)]
         if deps.resuming.attempts:
             loops.append(partial(deps.resuming.stalls.run, backends))
         await last_first.enter_async_context(looping(loops))

@@ -1,6 +1,6 @@
 """Every metric there is: one table, from which the exposition and `docs/metrics.md` are made, and which tests hold.
 
-The sets of label values are those of the types that the values have. What is measured where, `docs/metrics.md` says.
+The sets of label values are those of the types that the values have.
 """
 
 from collections.abc import Sequence
@@ -174,7 +174,7 @@ TOKENS = [
     ),
     _gauge(
         "session_tokens", "tokens", "What these turns added: rendered prompt tokens and sampled ones.",
-        "what memory grows with: some ten bytes each",
+        "what memory grows with",
     ),
 ]  # fmt: skip
 TIMES = [

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import get_args
 
@@ -13,20 +13,19 @@ from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.edge.metric_table import Result
-from gateway.edge.server import Server
+from gateway.edge.server import Handler, Server
 from tests.edge.house import HELLO, House, OpenHouse, Words, until, user, waiting
 from tests.edge.streams import reading
 from tests.edge.suspensions import Suspensions
 
-Answered = Callable[[Server, web.Request, object], Awaitable[web.StreamResponse]]
 PATH = "/v1/chat/completions"
 
 
-async def results(house: House, calls: int = 0, **headers: str) -> Counter[str]:
+async def results(house: House, calls: int = 0, headers: dict[str, str] | None = None) -> Counter[str]:
     """How many calls came to what, once so many are counted: a client is answered before its call has ended."""
 
     async def counted() -> bool:
-        return (await results(house, **headers)).total() >= calls
+        return (await results(house, headers=headers)).total() >= calls
 
     if calls:
         await until(counted)
@@ -77,7 +76,7 @@ async def test_a_call_is_refused_by_the_fault_of_its_caller(open_house: OpenHous
     assert (await house.call("POST", "/sessions/s/finish", data=b"{}", headers=admin)).status == 200
     assert (await house.ask("s", headers=admin)).status == 409
 
-    assert await results(house, 6, **admin) == {"refused": 5, "answered": 1}
+    assert await results(house, 6, admin) == {"refused": 5, "answered": 1}
 
 
 async def test_a_call_fails_by_nobody_elses_fault(house: House, words: Words) -> None:
@@ -122,13 +121,13 @@ async def test_a_call_counts_once_wherever_it_is_cancelled(
     house: House, words: Words, monkeypatch: pytest.MonkeyPatch, *, stream: bool
 ) -> None:
     """At each of the awaits of its handler, from the key to the last byte: answered only where the client has it all."""
-    answer: Answered = Server._answer
+    answer = Server._answer
     suspensions = Suspensions(0)
 
-    async def stepped(server: Server, request: web.Request, handler: object) -> web.StreamResponse:
+    async def stepped(server: Server, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method == "GET":
             return await answer(server, request, handler)
-        response: web.StreamResponse = await suspensions.run(answer(server, request, handler))  # type: ignore[arg-type]
+        response: web.StreamResponse = await suspensions.run(answer(server, request, handler))
         return response
 
     monkeypatch.setattr(Server, "_answer", stepped)
@@ -137,10 +136,8 @@ async def test_a_call_counts_once_wherever_it_is_cancelled(
     for at in count():
         suspensions = Suspensions(at)
         told = ""
-        try:
+        with suppress(aiohttp.ClientError):
             told = str((await house.call("POST", f"/sessions/s{at}{PATH}", data=body)).body)
-        except aiohttp.ClientError:
-            pass
         now = await results(house, at + 1)
         await house.idle()
         (result,) = now - seen
