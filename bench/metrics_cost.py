@@ -39,8 +39,15 @@ MOST_TIMES = 1.05
 TOKENS = 64
 _WARM_TURNS = 50
 _ROUNDS = 20
-_STEPS = (Counted.inc, Timed.observe, Weighted.observe, Metrics.took, Metrics.count, Census.count, Pace.heard)
-_OWNERS = (Counted, Timed, Weighted, Metrics, Metrics, Census, Pace)
+_STEPS: tuple[tuple[type, str], ...] = (
+    (Counted, "inc"),
+    (Timed, "observe"),
+    (Weighted, "observe"),
+    (Metrics, "took"),
+    (Metrics, "count"),
+    (Census, "count"),
+    (Pace, "heard"),
+)
 Step = Callable[[], object]
 
 
@@ -81,8 +88,8 @@ class Noting:
             return written(stream, every)
 
         with ExitStack() as patches:
-            for owner, made in zip(_OWNERS, _STEPS, strict=True):
-                patches.enter_context(patch.object(owner, made.__name__, self.noted(made)))
+            for owner, name in _STEPS:
+                patches.enter_context(patch.object(owner, name, self.noted(getattr(owner, name))))
             patches.enter_context(patch.object(Phases, "timed", block))
             patches.enter_context(patch.object(Stream, "_timed", parts))
             yield
