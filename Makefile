@@ -91,7 +91,7 @@ test-models: setup ## each renderer on real tokenizers: 500 conversations, parit
 test-tinker: ## tinker-cookbook's renderers: what they write, read and bridge (makes their environment on first use)
 	"$$(tests/tinker/environment.sh)/bin/python" -m pytest --numprocesses 2 --dist loadscope tests/tinker
 
-bench: setup ## figures: what matching, bridging, reading and streaming cost, what clients that fork hold, how long rendering holds the loop
+bench: setup ## figures: what matching, bridging, reading, streaming and metrics cost, what clients that fork hold, how long rendering holds the loop
 	tests/tokenizers/environment.sh qwen3
 	$(BIN)/python -m bench.matching
 	$(BIN)/python -m bench.bridging
@@ -99,6 +99,7 @@ bench: setup ## figures: what matching, bridging, reading and streaming cost, wh
 	$(BIN)/python -m bench.forks
 	$(BIN)/python -m bench.parsing
 	$(BIN)/python -m bench.streaming
+	$(BIN)/python -m bench.metrics_cost
 
 test-vllm: setup ## a real vLLM on this CPU, end to end (makes its environment on first use)
 	tests/vllm/environment.sh vllm

@@ -14,6 +14,7 @@ from gateway.core.salt import Starts
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
+from gateway.edge.census import Census
 from gateway.edge.rollouts import MAX_SESSIONS, Rollouts
 from gateway.edge.session import Admitted, Held, Session, TurnCall
 from gateway.edge.store import Store
@@ -54,6 +55,7 @@ class Sessions:
         self._starts = Starts()
         self.admitted: Admitted = "all"
         """Whose turns are taken of calls that come now."""
+        self.census = Census()
 
     def __len__(self) -> int:
         """How many are held, those in their first call included."""
@@ -118,8 +120,10 @@ class Sessions:
         finally:
             session.held.remove(held)
             self._number(session)
+            self.census.count(session)
             if not (session.held or session.exists or session.deleted):
                 self._sessions.pop(session.id, None)
+                self.census.leave(session)
                 self._over(session.affinity)
 
     def _admitting(self, call: TurnCall) -> Session:
@@ -250,6 +254,7 @@ class Sessions:
             self._over(session.affinity)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self.census.leave(session)
             self._starts.leave(session.terms.group_id)
             self._tombstones[session_id] = self._clock()
 
