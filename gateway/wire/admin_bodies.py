@@ -17,7 +17,10 @@ _Version = Annotated[
 ]
 _Owner = Annotated[str, Field(min_length=1, max_length=256)]
 _Lease = Annotated[float, Field(ge=0.001, le=86_400)]
-_EngineUrl = Annotated[str, Field(pattern=r"^https?://[a-z0-9.-]*[a-z0-9](:[1-9][0-9]{0,3})?(#dp=[1-9][0-9]?)?$")]
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}"
+_SERVER = rf"https?://{_LABEL}(\.{_LABEL})*(:({_PORT}))?(/[A-Za-z0-9._~/-]*)?"
+_EngineUrl = Annotated[str, Field(max_length=2048, pattern=f"^{_SERVER}(#dp=[1-9][0-9]?)?$")]
 
 
 @with_config(CLOSED)
@@ -132,14 +135,14 @@ class Draining(TypedDict):
     in_flight: Count
 
 
-@with_config(CLOSED)
+@with_config({**CLOSED, "json_schema_extra": {"dependentRequired": {"rank": ["draining"]}}})
 class EngineBody(TypedDict):
     """An engine to be added, or with `draining`, to be given no new turns or taken back."""
 
     url: _EngineUrl
     """`http://host:port`, with `#dp=N` for N data-parallel ranks."""
-    draining: NotRequired[bool]
-    rank: NotRequired[Count]
+    draining: NotRequired[bool | None]
+    rank: NotRequired[Count | None]
     """One rank of it, instead of all; goes with `draining`."""
 
 

@@ -25,7 +25,8 @@ or under `/sessions/{sid}/v1`, and trainers read their sessions as rows: exact t
 policy versions.
 
 Without any key everybody may call everything. With keys, `agent` in a security requirement is opened by the agent's key
-and the admin's, `admin` by the admin's only. Bodies are JSON of 64 levels and 1 MiB for one object in them at most."""
+and the admin's, `admin` by the admin's only. Bodies are JSON of 64 levels and 1 MiB for one object in them at most.
+Integers are written without a point."""
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "As OpenAI's SDKs send a key."},
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "As Anthropic's SDKs send a key."},

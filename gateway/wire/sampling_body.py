@@ -8,7 +8,7 @@ from typing import (
     NotRequired,  # that of typing cannot be read by pydantic before Python 3.12
 )
 
-from pydantic import ConfigDict, Field, with_config
+from pydantic import ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict
 
 CLOSED = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -23,6 +23,7 @@ TokenId = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Stop = Annotated[str, Field(min_length=1, max_length=1024)]
 _Size = Annotated[int, Field(ge=1, le=4096)]
 _Bias = Annotated[float, Field(ge=-100, le=100)]
+_NO_OTHERS: dict[str, JsonValue] = {"additionalProperties": False}
 _TokenIdText = Annotated[str, Field(pattern="^[0-9]{1,10}$")]
 
 
@@ -55,7 +56,7 @@ class SamplingFields(TypedDict, total=False):
     include_stop_str_in_output: bool | None
     ignore_eos: bool | None
     logit_bias: Annotated[
-        Annotated[dict[_TokenIdText, _Bias | None], Field(max_length=1024)] | None,
+        Annotated[dict[_TokenIdText, _Bias | None], Field(max_length=1024, json_schema_extra=_NO_OTHERS)] | None,
         Field(description="By token id, in digits."),
     ]
     bad_words: Annotated[list[Stop], Field(max_length=128)] | None
