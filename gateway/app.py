@@ -242,10 +242,10 @@ async def _until_rendered(options: Options) -> None:
         raise ConfigError(f"--renderer remote: {error.message}: start it before the gateway") from error
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+async def serve(settings: Settings, announce: Callable[[str], None]) -> bool:
     """Serve until cancelled, and then until no turn is in flight; cancelled once more, end at once.
 
-    `announce` is called with the URL once requests are accepted.
+    `announce` is called with the URL once requests are accepted. The answer is whether every call came to its end.
 
     Raises:
         ConfigError: the application cannot be made, or the address cannot be listened on.
@@ -268,3 +268,4 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         raise ConfigError(f"--host {settings.host} --port {settings.port}: {error.strerror or error}") from error
     finally:
         await runner.cleanup()
+    return not app[DRAINING].broken

@@ -2,20 +2,15 @@
 
 import asyncio
 import inspect
-import os
-import signal
 import sys
-from collections.abc import Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_origin
 
 import orjson
 import typer
-import uvloop
 from pydantic_core import PydanticUndefined
 
-from gateway import __version__
+from gateway import process
 from gateway.audit.command import audit
 from gateway.edge import log
 from gateway.engines.command import engines
@@ -42,10 +37,17 @@ def serve(**flags: object) -> None:
     log.configure_process()
     try:
         settings = load_settings(**flags)
-        uvloop.run(_serve(settings))
+        status = process.run(_serve(settings), exit_with_parent=settings.exit_with_parent)
     except ConfigError as error:
         print(f"gateway: {error}", file=sys.stderr)
-        sys.exit(2)
+        status = 2
+    sys.exit(status)
+
+
+async def _serve(settings: Settings) -> bool:
+    from gateway import app  # its imports take seconds, which --help should not
+
+    return await app.serve(settings, process.announce)
 
 
 def check(**flags: object) -> None:
@@ -146,12 +148,6 @@ def demo(
         sys.exit(2)
 
 
-async def _serve(settings: Settings) -> None:
-    from gateway.app import serve as serve_app  # its imports take seconds, which --help should not
-
-    await _until_stopped(serve_app(settings, _announce))
-
-
 @cli.command()
 def sim(  # its flags are the arguments of `create_sim`, which says more about them
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
@@ -182,31 +178,21 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     *,
     sampling_mask: Annotated[bool, typer.Option(help="as --return-sampling-mask, since 0.28")] = False,
     scale_out: Annotated[bool, typer.Option(help="open what --enable-scale-out opens since 0.30")] = True,
+    exit_with_parent: Annotated[bool, typer.Option(help="end when the process that started it ends")] = False,
 ) -> None:
     """Serve a simulated vLLM until stopped; prints one JSON line when ready."""
     knobs = dict(locals())
+    log.configure_process()
     from gateway.sim import command  # only who wants a sim waits for its imports
 
-    address = knobs.pop("host"), knobs.pop("port")
+    host, port, with_parent = (knobs.pop(name) for name in ("host", "port", "exit_with_parent"))
     try:
-        app = command.build(**knobs)
-        uvloop.run(_until_stopped(command.serve(app, *address, _announce)))
-    except (OSError, ValueError) as error:
+        work = command.serve(command.build(**knobs), host, port, process.announce)
+        status = process.run(work, exit_with_parent=with_parent)
+    except (ConfigError, OSError, ValueError) as error:
         print(f"gateway sim: {error}", file=sys.stderr)
-        sys.exit(2)
-
-
-async def _until_stopped(work: Coroutine[object, object, None]) -> None:
-    working = asyncio.current_task()
-    assert working is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, working.cancel)
-    with suppress(asyncio.CancelledError):
-        await work
-
-
-def _announce(url: str) -> None:
-    print(orjson.dumps({"event": "ready", "url": url, "pid": os.getpid(), "version": __version__}).decode(), flush=True)
+        status = 2
+    sys.exit(status)
 
 
 def main() -> None:

@@ -177,6 +177,9 @@ class Settings(BaseSettings):
     """How long a pause lasts that nobody ends or renews, unless it says otherwise itself."""
     drain_timeout_s: float = Field(default=25.0, ge=0)
     """How long turns may go on after SIGTERM before they are broken off."""
+    exit_with_parent: bool = False
+    """End when the process that started it ends, however it does, be it behind a shell. What is in flight then has a
+    second, since nobody is left to read it."""
     abort_quiet_s: float = Field(default=0.0, ge=0, le=600)
     """How long an engine's call is let go on before it is aborted, unless ids have come: for disaggregated engines,
     where an abort during the transfer of the KV cache does harm."""

@@ -23,6 +23,8 @@ class Draining:
         self._begun, self._hurried = asyncio.Event(), asyncio.Event()
         self.done = asyncio.Event()
         """Set when no turn is in flight any more, and none will be."""
+        self.broken = 0
+        """How many calls were broken off."""
 
     @property
     def in_flight(self) -> int:
@@ -49,7 +51,8 @@ class Draining:
             await self._tasks.ended(self._timeout_s, unless=hurried)
             self._sessions.admit("none")
             if self._tasks:
-                log.warning("turns are broken off", in_flight=self.in_flight)
+                self.broken = self.in_flight
+                log.warning("turns are broken off", in_flight=self.broken)
             await self._tasks.drain()
         finally:
             hurried.cancel()

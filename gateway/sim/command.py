@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ def build(model: str | None, model_name: str | None, **knobs: Any) -> web.Applic
     return create_sim(model=name, tokenizer=model or comes_along, **knobs)
 
 
-async def serve(app: web.Application, host: str, port: int, announce: Callable[[str], None]) -> None:
+async def serve(app: web.Application, host: str, port: int, announce: Callable[[str], None]) -> bool:
     """Serve a sim until cancelled; `announce` is given its URL once it accepts requests. Port 0 is any free one.
+
+    It never says that something was cut short: what is under way at its end is no loss.
 
     Raises:
         OSError: the address is taken or not ours.
@@ -37,6 +40,8 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
         await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0][1]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{bound}")
-        await asyncio.Event().wait()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
     finally:
         await runner.cleanup()
+    return True
