@@ -41,6 +41,7 @@ TURN_ANSWER_HEADERS = {
     "x-session-id": "The session that the turn is in.",
     "x-turn-id": "The turn; with `n`, all of them, with commas between.",
     "x-policy-version": "The policy that was announced last when the call came.",
+    "x-accel-buffering": "`no` on a stream: a proxy is to send on what it gets.",
     "x-gateway-replayed": "`true` where a retry got the answer of an earlier call.",
 }
 
