@@ -238,7 +238,9 @@ class AsyncGatewayClient:
         data, kind = way.body_of(call)
         limit_s = self.way.limit_s(call)
         limits = aiohttp.ClientTimeout(total=None, connect=min(way.CONNECT_S, limit_s), sock_read=limit_s)
-        self._http = self._http or aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self._http = self._http or aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), middlewares=[_unrepeated]
+        )
         try:
             async with self._http.request(
                 call.method,
@@ -252,5 +254,19 @@ class AsyncGatewayClient:
                 return Answer(response.status, headers, await response.read())
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise GatewayConnectionError(self.way.unreached(error), sent=False) from error
-        except (aiohttp.ClientError, OSError) as error:  # timeouts are among them
+        except (_Broken, aiohttp.ClientError, OSError) as error:  # timeouts are among them
             raise GatewayConnectionError(self.way.unanswered(call, error), sent=True) from error
+
+
+class _Broken(Exception):
+    """The connection broke before an answer."""
+
+
+async def _unrepeated(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from repeating by itself what it takes for harmless: a DELETE, too. `policy` decides that."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Broken(error) from error
