@@ -40,8 +40,8 @@ def converse(client: OpenAI) -> Iterator[str]:
     messages: list[Any] = [{"role": "system", "content": "Use the tool."}]
     for question in QUESTIONS:
         messages.append({"role": "user", "content": question})
-        while (answer := client.chat.completions.create(model=model, messages=messages, tools=TOOLS)).choices:
-            said = answer.choices[0].message
+        while True:
+            said = client.chat.completions.create(model=model, messages=messages, tools=TOOLS).choices[0].message
             messages.append(said.model_dump(exclude_none=True))
             if not said.tool_calls:
                 break

@@ -100,7 +100,7 @@ def describe(routes: tuple[Route, ...]) -> bytes:
 def _schemas() -> tuple[Mapping[str, JsonObject], JsonObject]:
     """The schema of each type that an operation names, by the type's `_key`, and what these refer to."""
     types = {_key(kind): kind for operation in OPERATIONS.values() for kind in _types(operation)}
-    adapters = [(key, "validation", TypeAdapter[Any](kind)) for key, kind in types.items()]
+    adapters = [(key, "validation", TypeAdapter[Any](cast(Any, kind))) for key, kind in types.items()]
     made, defined = TypeAdapter.json_schemas(
         cast(Any, adapters), ref_template=COMPONENTS + "{model}", schema_generator=_Schemas
     )
@@ -139,7 +139,7 @@ def _operation(operation: Operation, route: Route, schemas: Mapping[str, JsonObj
 
 def _parameters(kind: object, place: str) -> Iterable[dict[str, object]]:
     """One for each field of a type."""
-    whole = TypeAdapter[Any](kind).json_schema(schema_generator=_Schemas)
+    whole = TypeAdapter[Any](cast(Any, kind)).json_schema(schema_generator=_Schemas)
     for name, schema in whole["properties"].items():
         said = {"description": schema.pop("description")} if "description" in schema else {}
         lists = {"style": "form", "explode": False} if schema.get("type") == "array" else {}

@@ -26,7 +26,7 @@ def row_schemas() -> dict[str, JsonObject]:
     """The schemas by their names as components: `Row`, `RowFooter`, what they consist of, and `Turn`."""
     whole = next(place for place in _PLACES if place.exists())
     schemas = {_name(name): _moved(schema) for name, schema in orjson.loads(whole.read_bytes())["$defs"].items()}
-    return schemas | {"Turn": _alone(schemas["RowTurn"])}
+    return {**schemas, "Turn": _alone(schemas["RowTurn"])}
 
 
 def _name(defined: str) -> str:
@@ -51,5 +51,5 @@ def _alone(turn: JsonObject) -> JsonObject:
     properties = cast(Mapping[str, object], turn["properties"])
     kept = {name: value for name, value in properties.items() if name not in _IN_A_ROW}
     required = [name for name in cast(list[str], turn["required"]) if name not in _IN_A_ROW]
-    said = {"description": "A turn as it was recorded.", "properties": kept | _IDS, "required": required}
+    said = {"description": "A turn as it was recorded.", "properties": {**kept, **_IDS}, "required": required}
     return {**turn, **said}

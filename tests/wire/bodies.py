@@ -49,7 +49,7 @@ _LONG = (
     "http://h:65536",
     "http://a..b",
 )
-_LISTS = (
+_LISTS: tuple[object, ...] = (
     *([], [None], [0], [-1], [1 << 32], [True], [1.5], ["x"], [""], ["x"] * 4, ["x"] * 5, ["x"] * 129, ["x" * 1025]),
     *(
         [{}],
@@ -61,7 +61,7 @@ _LISTS = (
         [{"type": "x"}],
     ),
 )
-_OBJECTS = (
+_OBJECTS: tuple[object, ...] = (
     *({}, {"x": 1}, {"1": 1}, {"1": None}, {"1": -101}, {"1": "x"}, {"include_usage": True}, {"include_usage": 1}),
     *({"type": "text"}, {"type": "json_object"}, {"type": "json_object", "schema": []}, {"type": "x"}, {"type": 1}),
     *(_SCHEMA, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}, _FUNCTION, {"type": "function"}),
