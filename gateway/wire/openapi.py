@@ -26,7 +26,7 @@ policy versions.
 
 Without any key everybody may call everything. With keys, `agent` in a security requirement is opened by the agent's key
 and the admin's, `admin` by the admin's only. Bodies are JSON of 64 levels and 1 MiB for one object in them at most.
-Integers are written without a point."""
+Integers are written without a point. `x-item-schema` is what each event of a stream is, or each line."""
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "As OpenAI's SDKs send a key."},
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "As Anthropic's SDKs send a key."},
@@ -72,10 +72,10 @@ def describe(routes: tuple[Route, ...]) -> bytes:
     Raises:
         KeyError: nothing is said of a route in `OPERATIONS`.
     """
+    known = [(route, OPERATIONS[route.method, route.path]) for route in routes]
     schemas, components = _schemas()
     paths: dict[str, dict[str, object]] = {}
-    for route in routes:
-        operation = OPERATIONS[route.method, route.path]
+    for route, operation in known:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(operation, route, schemas)
     return orjson.dumps(
         {
