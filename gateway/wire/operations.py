@@ -83,7 +83,7 @@ def _turn(name: str) -> Operation:
         body=ChatRequest,
         body_required=True,
         headers=(TurnHeaders,),
-        media={EVENTS: ChatCompletionChunk},
+        media={EVENTS: ChatCompletionChunk | admin.ErrorBody},
         answer_headers=TURN_ANSWER_HEADERS,
         also=("4XX", 404, 409, 429, 502, 503),
     )

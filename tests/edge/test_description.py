@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -49,8 +49,6 @@ class Witness:
 
     house: House
     told: Json
-    seen: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    """The statuses that were answered, route by route."""
 
     async def ask(
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None
@@ -63,7 +61,6 @@ class Witness:
         status = str(answer.status)
         key = status if status in said else f"{status[0]}XX"
         assert key in said, f"{route} answered {status}: {answer.body}"
-        self.seen.setdefault(route, set()).add(status)
         self._judge(self._whole(said[key]), answer)
         return answer
 
@@ -162,6 +159,17 @@ async def test_turns_are_answered_as_described(witness: Witness, words: Words) -
     assert (await witness.ask("POST", path, {"messages": []})).status == 400
     assert (await witness.ask("POST", path, b"{", headers={"Content-Type": "text/plain"})).status == 415
     assert (await witness.ask("POST", path, {**plain, "model": "nobody's"})).status == 404
+
+
+async def test_a_stream_that_fails_ends_as_described(witness: Witness, words: Words) -> None:
+    """With an error in place of its end."""
+    witness.house.faults.inject("cut", after=9)
+    script = words.said("What is said until it breaks off, and then some more.")
+    asked = {"messages": HELLO, "stream": True, "vllm_xargs": {"script": script}}
+    answer = await witness.ask("POST", "/sessions/s/v1/chat/completions", asked)
+    assert answer.status == 200
+    assert answer.body.count('"error"') == 1
+    assert "[DONE]" not in answer.body
 
 
 async def test_a_failed_turn_is_answered_as_described(open_house: OpenHouse) -> None:
