@@ -36,6 +36,16 @@ def own_ids(turn: Turn) -> int:
     return sum(len(piece) for piece in turn.prompt.pieces if not isinstance(piece, tuple) and piece is not sampled)
 
 
+def test_a_turn_reuses_its_base_and_adds_the_rest():
+    """What a bridge takes over is counted once; a turn that was rendered takes over nothing."""
+    _, turns = chain(False, True)
+    first, second, third = turns
+
+    assert [0, first.sequence.length, 0] == [turn.reused_tokens for turn in turns]
+    assert first.added_tokens + second.added_tokens == second.sequence.length
+    assert third.added_tokens == third.sequence.length
+
+
 def test_a_segment_begins_at_the_last_full_render():
     """What was rendered anew shares no ids with what was sampled before; the branch goes on."""
     _, turns = chain(False, True, False)
