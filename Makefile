@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -115,6 +115,10 @@ test-truth: setup ## of test-vllm, what holds rows against the model itself: log
 
 settings: setup ## write the README's table of settings as the code has them
 	PYTHONPATH=. $(BIN)/python tools/settings_table.py
+
+test-examples: setup ## the examples, each before a simulated engine (makes the environment of the agent packages on first use)
+	tests/clients/environment.sh
+	$(BIN)/pytest tests/examples tests/clients/test_examples.py
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

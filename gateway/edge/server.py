@@ -12,6 +12,7 @@ from gateway.edge.answering import Answering
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.deps import Deps
+from gateway.edge.description import Description
 from gateway.edge.failure import RESULT, noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.pull import Pull
@@ -27,7 +28,7 @@ from gateway.wire.engines import encode_models
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_OPEN_ROUTES = {"/health", "/ready"}
+_OPEN_ROUTES = {"/health", "/ready", "/openapi.json", "/docs"}
 _TURN_ROUTES = {"/v1/chat/completions": chat.NAME}
 """How routes end on which turns are taken, and their dialects."""
 _FAREWELL_S = 0.5
@@ -85,6 +86,7 @@ class Server:
             web.get("/health", self.health),
             web.get("/ready", self.ready),
             web.get("/metrics", self.metrics),
+            *Description().routes(),
             web.post("/v1/chat/completions", self.chat_completions),
             web.post("/sessions/{sid:.+?}/v1/chat/completions", self.chat_completions),
             web.get("/v1/models", self.models),

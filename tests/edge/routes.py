@@ -12,7 +12,7 @@ ADMIN_ROUTES = [
     ("GET", "/trajectories"),
     ("GET", "/metrics"),
 ]
-OPEN_ROUTES = [("GET", "/health"), ("GET", "/ready")]
+OPEN_ROUTES = [("GET", path) for path in ("/health", "/ready", "/openapi.json", "/docs")]
 KEYS = {"agent_key": "a-key-for-agents", "admin_key": "a-key-for-the-trainer"}
 
 
