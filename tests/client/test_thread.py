@@ -1,6 +1,5 @@
 """A gateway in a thread of this process, which leaves nothing behind."""
 
-import os
 import socket
 import threading
 import time
@@ -15,8 +14,8 @@ from gateway.errors import ConfigError
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from gateway.settings import Settings
-from tests.client.conftest import ask
 from tests.client.both import connected
+from tests.client.conftest import ask
 from tests.simulated import simulated
 
 
@@ -52,13 +51,12 @@ class Plain:
 
 def sockets() -> int:
     """How many sockets this process has open."""
-    names = [str(file) for file in Path("/proc/self/fd").iterdir()]
-    return sum(_names_socket(name) for name in names)
+    return sum(_is_socket(file) for file in Path("/proc/self/fd").iterdir())
 
 
-def _names_socket(name: str) -> bool:
+def _is_socket(file: Path) -> bool:
     with suppress(OSError):
-        return os.readlink(name).startswith("socket:")
+        return str(file.readlink()).startswith("socket:")
     return False
 
 
