@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.client import GatewayClient, GatewayProcessError, launch, simulated_engine
 from gateway.client.process import flags
@@ -72,8 +73,10 @@ def test_a_launched_gateway_serves_and_ends_with_its_block(engine: str) -> None:
 
 @pytest.mark.process
 def test_keys_go_to_gateway_and_client_and_to_nobody_who_lists_processes(engine: str) -> None:
-    """They are in no command line."""
-    with launch(model=MODEL_NAME, engine=[engine], admin_key="hush-admin", agent_key="hush-agent") as gateway:
+    """They are in no command line, and may come from the environment."""
+    environment = dict(os.environ, GATEWAY_AGENT_KEY="hush-agent")
+    key = SecretStr("hush-admin")
+    with launch(environment=environment, model=MODEL_NAME, engine=[engine], admin_key=key) as gateway:
         assert gateway.policy()["ordinal"] == 0
         assert gateway.session().openai().api_key == "hush-agent"
         shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.client import GatewayCallError, GatewayClient, GatewayConnectionError, serve_in_thread
 from gateway.errors import ConfigError
@@ -24,7 +25,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.tokenizer: Any = load_tokenizer(MODEL_NAME, MODEL_NAME)
-        self.end: int = self.tokenizer.convert_tokens_to_ids("<|im_end|>")
+        self.end: int = self.tokenizer.get_vocab()["<|im_end|>"]
 
     def render_ids(self, messages: Any, *, tools: Any = None, add_generation_prompt: bool = False) -> list[int]:
         """The prompt."""
@@ -99,8 +100,9 @@ def test_a_port_that_is_named_is_taken(engine_url: str) -> None:
 
 def test_its_client_has_the_keys(engine_url: str) -> None:
     """And nobody else gets in."""
-    keys = {"admin_key": "admin", "agent_key": "agent"}
-    with serve_in_thread(model=MODEL_NAME, engine=(engine_url,), **keys) as gateway:
+    admin_key, agent_key = SecretStr("admin"), SecretStr("agent")
+    settings = Settings(model=MODEL_NAME, engine=(engine_url,), admin_key=admin_key, agent_key=agent_key)
+    with serve_in_thread(settings) as gateway:
         assert gateway.session().openai().api_key == "agent"
         with GatewayClient(gateway.url, agent_key="agent") as agent, pytest.raises(GatewayCallError) as caught:
             agent.policy()

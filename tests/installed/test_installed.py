@@ -104,5 +104,5 @@ def test_a_gateway_in_a_thread_has_a_renderer_of_the_users_own(run: Run) -> None
 
 def test_the_command_is_there_by_both_names(run: Run) -> None:
     """And says what it can do."""
-    assert "serve" in run("gateway", "--help")
-    assert run("gateway", "--help") == run("rollout-gateway", "--help").replace("rollout-gateway", "gateway")
+    for name in ("gateway", "rollout-gateway"):
+        assert "serve" in run(name, "--help")
