@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth test-installed serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth test-installed settings serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -114,6 +114,9 @@ test-truth: setup ## of test-vllm, what holds rows against the model itself: log
 test-installed: setup ## the wheel in an environment of its own: plugin, clients, launch(), serve_in_thread() (makes it on first use)
 	tests/installed/environment.sh
 	$(BIN)/pytest tests/installed
+
+settings: setup ## write the README's table of settings as the code has them
+	PYTHONPATH=. $(BIN)/python tools/settings_table.py
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

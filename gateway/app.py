@@ -60,6 +60,8 @@ DRAINING = web.AppKey("DRAINING", Draining)
 """How an application is drained by who runs it; to shut it down does the same."""
 _FAREWELL_S = 3.0
 """When turns have ended: how long clients may take to read the last answers, or to send the rest of a request."""
+_LATE_S = 0.05
+"""For connections that the kernel has made, and calls that it has read: closed unseen, they would be reset."""
 _BACKLOG = 4096
 """Connections that may wait to be accepted: all agents of a run begin at once, and what is refused here tries again
 after a second at best."""
@@ -98,7 +100,7 @@ def create_app(settings: Settings, renderer: Renderer | None = None, *, store: S
         side_arrays=settings.side_arrays,
     )
     server = _server(settings, deps)
-    draining = Draining(server.sessions, server.calls.tasks, settings.drain_timeout_s)
+    draining = Draining(server.sessions, server.calls.tasks, server.answering, settings.drain_timeout_s)
     admin = AdminEngines(backends, probes, running, metrics, make_engine, pauses.let_go)
     return _application(settings, server, AdminSync(pauses, draining, deps), admin)
 
@@ -214,13 +216,15 @@ async def _lifespan(server: Server, sync: AdminSync) -> AsyncIterator[None]:
         yield
 
 
-async def _until_drained(draining: Draining) -> None:
+async def _until_drained(draining: Draining, site: web.BaseSite) -> None:
     """Wait until somebody has the gateway drained: to be cancelled is to begin it, and once more is to end it now."""
     try:
         await draining.done.wait()
     except asyncio.CancelledError:
-        draining.begin()
         try:
+            await asyncio.sleep(_LATE_S)
+            await site.stop()
+            draining.close()
             await draining.done.wait()
         except asyncio.CancelledError:
             draining.hurry()
@@ -260,10 +264,11 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> bool:
     gc.collect()
     gc.freeze()
     try:
-        await web.TCPSite(runner, settings.host, settings.port, backlog=_BACKLOG).start()
+        site = web.TCPSite(runner, settings.host, settings.port, backlog=_BACKLOG)
+        await site.start()
         host, port = runner.addresses[0][:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        await _until_drained(app[DRAINING])
+        await _until_drained(app[DRAINING], site)
     except OSError as error:
         raise ConfigError(f"--host {settings.host} --port {settings.port}: {error.strerror or error}") from error
     finally:

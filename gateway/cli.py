@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_origin
 
 import orjson
 import typer
+from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
 from gateway import process
@@ -17,7 +18,9 @@ from gateway.engines.command import engines
 from gateway.errors import ConfigError
 from gateway.export.command import export
 from gateway.mask.command import mask
-from gateway.settings import Settings, load_settings
+from gateway.sessions.command import sessions
+from gateway.settings import Settings
+from gateway.settings_sources import FILES, flag_of, load, load_settings
 from gateway.verify.command import verify
 
 if TYPE_CHECKING:
@@ -33,7 +36,9 @@ def gateway() -> None:
 
 
 def serve(**flags: object) -> None:
-    """Serve agents until stopped; prints one JSON line when ready. Every flag is also a GATEWAY_… variable."""
+    """Serve agents until stopped; prints one JSON line when ready. Every flag is also a GATEWAY_… variable, and every
+    setting may stand in the file that --config names.
+    """
     log.configure_process()
     try:
         settings = load_settings(**flags)
@@ -64,6 +69,26 @@ def check(**flags: object) -> None:
     else:
         _report(findings)
     sys.exit(any(finding.status == "fail" for finding in findings))
+
+
+def config(**flags: object) -> None:
+    """Print the settings as `serve` would have them, each with where it comes from; of keys only whether they are set.
+
+    Nothing is started or looked for; exit 2 where `serve` would refuse them.
+    """
+    from gateway import settings_shown  # as below
+
+    as_json = flags.pop("json")
+    try:
+        loaded = load(flags)
+        loaded.settings.renderer_options  # noqa: B018  # they are settings, too
+    except ConfigError as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        sys.exit(2)
+    if as_json:
+        print(orjson.dumps(settings_shown.encode_settings(loaded), option=orjson.OPT_INDENT_2).decode())
+    else:
+        settings_shown.show_settings(loaded)
 
 
 async def _check(settings: Settings) -> "list[Finding]":
@@ -104,29 +129,34 @@ def _flag(name: str) -> inspect.Parameter:
     setting = Settings.model_fields[name]
     kind = list[str] if get_origin(setting.annotation) is tuple else bool if setting.annotation is bool else str
     usual = ", ".join(setting.default) if isinstance(setting.default, tuple) else setting.default
-    default = f" (default: {usual})" if usual not in (PydanticUndefined, None, False, "") else ""
-    text = (setting.description or "").replace("`", "") + default
-    option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)
+    default = f" (default: {usual})" if usual not in (PydanticUndefined, None, False, "", SecretStr("")) else ""
+    return _option(name, kind, (setting.description or "").replace("`", "") + default)
+
+
+def _option(name: str, kind: type, text: str) -> inspect.Parameter:
+    flag = flag_of(name)
+    names = f"{flag}/--no-{flag.removeprefix('--')}" if kind is bool else flag  # so that a flag can undo a file's word
+    option = typer.Option(names, help=text, show_default=False)
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type]  # made at run time
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-_JSON = inspect.Parameter(
-    "json",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[bool, typer.Option("--json", help="Print a list of {check, status, finding, remedy}.")],
-)
-_FLAGS = [_flag(name) for name in Settings.model_fields]
+def _json(text: str) -> inspect.Parameter:
+    annotation = Annotated[bool, typer.Option("--json", help=text)]
+    return inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+
+
+_FLAGS = [*(_option(name, str, text) for name, text in FILES.items()), *map(_flag, Settings.model_fields)]
 serve.__signature__ = inspect.Signature(_FLAGS)  # type: ignore[attr-defined]  # typer reads it
-check.__signature__ = inspect.Signature([*_FLAGS, _JSON])  # type: ignore[attr-defined]  # likewise
+check.__signature__ = inspect.Signature([*_FLAGS, _json("Print a list of {check, status, finding, remedy}.")])  # type: ignore[attr-defined]  # likewise
+config.__signature__ = inspect.Signature([*_FLAGS, _json("Print {setting: {value, source}}.")])  # type: ignore[attr-defined]  # likewise
 cli.command()(serve)
 cli.command()(check)
+cli.command()(config)
 cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
 
-sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
 cli.add_typer(sessions, name="sessions")
 cli.add_typer(engines, name="engines")
@@ -189,7 +219,11 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     try:
         work = command.serve(command.build(**knobs), host, port, process.announce)
         status = process.run(work, exit_with_parent=with_parent)
-    except (ConfigError, OSError, ValueError) as error:
+    except OSError as error:
+        where = error.filename or f"--host {host} --port {port}"
+        print(f"gateway sim: {where}: {error.strerror or error}", file=sys.stderr)
+        status = 2
+    except (ConfigError, ValueError) as error:
         print(f"gateway sim: {error}", file=sys.stderr)
         status = 2
     sys.exit(status)

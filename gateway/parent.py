@@ -17,6 +17,8 @@ from threading import Thread
 
 from gateway.errors import ConfigError
 
+STARTED_BY = os.getppid()
+"""Who started this process, as early as it can be known; it may have gone when it is asked for."""
 _LAUNCHERS = {"sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox", "timeout", "sudo", "uv", "uvx"}
 """Programs that only stand between: killed is who started them, and they wait on for us."""
 _ADOPTERS = {"systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan", "runsv"}
@@ -82,9 +84,11 @@ def watch(tell: Callable[[], None]) -> None:
     """Call `tell`, in a thread of its own, when one of those has ended whose end is ours; end the process soon after.
 
     Raises:
-        ConfigError: as `kin`.
+        ConfigError: the parent has gone already.
     """
-    Thread(target=_wait, args=(kin(os.getppid()), tell), name="parent", daemon=True).start()
+    if os.getppid() != STARTED_BY:
+        raise ConfigError("--exit-with-parent: the parent has gone already, and there is nobody to end with")
+    Thread(target=_wait, args=(kin(STARTED_BY), tell), name="parent", daemon=True).start()
 
 
 def _wait(pids: Sequence[int], tell: Callable[[], None]) -> None:

@@ -1,23 +1,24 @@
-"""The settings: one list of them, read from flags, then ``GATEWAY_…`` environment variables, then defaults."""
+"""The settings: one list of them. Where they come from is for `gateway.settings_sources`; here nothing is looked up."""
 
 import re
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self
 
+import orjson
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
-    ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_core import PydanticCustomError
 
 from gateway.core.side_arrays import SideArrayName
-from gateway.errors import ConfigError
 from gateway.render.options import Options, config_of
 from gateway.wire.engines import URL_WANTED, is_engine_url
 from gateway.wire.generate import STREAM_INTERVAL_TOKENS
@@ -62,16 +63,19 @@ _KEY_WORDS = {
 _TOOL_FIELDS = {"type", "function", "name", "description", "parameters"}
 
 
-class Settings(BaseSettings):
-    """How one gateway runs. Each field is a flag of ``gateway serve`` and, in capitals, a ``GATEWAY_`` variable."""
+class Settings(BaseModel):
+    """How one gateway runs. Each field is a flag of ``gateway serve``, a ``GATEWAY_`` variable, a key of its file.
 
-    model_config = SettingsConfigDict(env_prefix="GATEWAY_", frozen=True, extra="forbid", use_attribute_docstrings=True)
+    Made in code it has what it is given, and defaults: the environment is not read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
 
     model: str
     """Where the tokenizer is found: a local folder, a hub id, or rollout-gateway/demo for the one that comes along."""
     model_name: str | None = None
     """The name that renderers are matched on; `model` when not given."""
-    engine: Annotated[tuple[Url, ...], NoDecode] = ()
+    engine: tuple[Url, ...] = ()
     """Base URL of a vLLM server; repeatable, and a list with commas in the environment. How many data-parallel ranks it
     has is found out, or said by #dp=N at its end. Others are added while the gateway runs: `gateway engines`."""
     engine_key: SecretStr = SecretStr("")
@@ -82,7 +86,7 @@ class Settings(BaseSettings):
     renderer_name: str | None = None
     """Which of the backend's renderers, where the model's name does not say: prime's family or tinker's name."""
     renderer_config: str | None = None
-    """Options of prime's renderer as a JSON object, as its typed configuration has them."""
+    """Options of prime's renderer as a JSON object, or a table of the file, as its typed configuration has them."""
     render_url: Url | None = None
     """Base URL of the vLLM server whose template and tokenizer the `remote` renderer asks; the first engine's if not
     given."""
@@ -112,15 +116,15 @@ class Settings(BaseSettings):
     matching: Literal["strict", "canonical", "role_content"] = "canonical"
     """What a client may have changed in an answer of ours that it sends back: nothing (`strict`), what is known to be
     safe (`canonical`), or all but its text (`role_content`). Anything else makes a branch."""
-    noise_prefix: Annotated[tuple[Text, ...], NoDecode] = USUAL_PREFIXES
+    noise_prefix: tuple[Text, ...] = USUAL_PREFIXES
     """How system text begins that is left out of every prompt, since it changes from turn to turn; repeatable, and a
     list with commas in the environment. Given, it replaces the default; empty, nothing is left out."""
-    noise_key: Annotated[tuple[Text, ...], NoDecode] = USUAL_KEYS
+    noise_key: tuple[Text, ...] = USUAL_KEYS
     """Field that is left out of tools and their functions; a list like `noise_prefix`."""
-    tag_header: Annotated[tuple[Text, ...], NoDecode] = _TAG_HEADERS
+    tag_header: tuple[Text, ...] = _TAG_HEADERS
     """Request header that is kept as a tag of the turn, under its name; a list like `noise_prefix`. Headers that
     carry keys are refused."""
-    side_arrays: Annotated[tuple[SideArrayName, ...], NoDecode] = ()
+    side_arrays: tuple[SideArrayName, ...] = ()
     """What is kept of each turn beside ids and logprobs, where the engine says it: `routed_experts` (vLLM's
     --enable-return-routed-experts) and `sampling_mask` (its --return-sampling-mask); a list like `noise_prefix`."""
     sampling: Literal["agent", "locked"] = "agent"
@@ -176,7 +180,8 @@ class Settings(BaseSettings):
     pause_lease_s: float = Field(default=600.0, gt=0, le=86_400)
     """How long a pause lasts that nobody ends or renews, unless it says otherwise itself."""
     drain_timeout_s: float = Field(default=25.0, ge=0)
-    """How long turns may go on after SIGTERM before they are broken off."""
+    """How long calls may go on after SIGTERM before they are broken off. Kubernetes kills after 30 s, unless it is told
+    otherwise: what is broken off needs some seconds to be said."""
     exit_with_parent: bool = False
     """End when the process that started it ends, however it does, be it behind a shell. What is in flight then has a
     second, since nobody is left to read it."""
@@ -214,6 +219,11 @@ class Settings(BaseSettings):
             api_key=self.engine_key.get_secret_value(),
             audit_interval=self.bridge_audit_interval,
         )
+
+    @field_validator("renderer_config", mode="before")
+    @classmethod
+    def _as_json(cls, value: object) -> object:
+        return orjson.dumps(value).decode() if isinstance(value, dict) else value
 
     @field_validator("renderer_config")
     @classmethod
@@ -253,36 +263,23 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _served_beyond_loopback_with_a_key_only(self) -> Self:
         if not (self.insecure or self.agent_key or self.admin_key or _is_loopback(self.host)):
-            raise ValueError(f"host {self.host} is beyond loopback: set --admin-key or --agent-key, or --insecure")
+            raise _at_odds("host", f"{self.host} is beyond loopback: set --admin-key or --agent-key, or --insecure")
         return self
 
     @model_validator(mode="after")
     def _locked_without_masks(self) -> Self:
         if self.sampling == "locked" and "sampling_mask" in self.side_arrays:
-            raise ValueError(
+            raise _at_odds(
+                "side_arrays",
                 "--sampling locked truncates nothing: a sampling_mask would hold the whole vocabulary, and engines "
-                "that return one refuse that; leave it out of --side-arrays"
+                "that return one refuse that; leave it out of --side-arrays",
             )
         return self
 
 
-_REASONS = {"missing": "is required; see --help"}
-"""Where pydantic's own words do not say what to do."""
-
-
-def load_settings(**flags: object) -> Settings:
-    """The settings from the given flags (``None`` counts as not given) and the environment.
-
-    Raises:
-        ConfigError: a setting is missing or ill.
-    """
-    try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})  # type: ignore[arg-type]  # it checks
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = "--" + "-".join(str(part).replace("_", "-") for part in first["loc"][:1])
-        reason = _REASONS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-        raise ConfigError(reason if name == "--" else f"{name}: {reason}") from None
+def _at_odds(setting: str, why: str) -> PydanticCustomError:
+    """What is wrong with a setting because of another."""
+    return PydanticCustomError("at_odds", "{why}", {"setting": setting, "why": why})
 
 
 def _is_loopback(host: str) -> bool:

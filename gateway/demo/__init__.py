@@ -6,6 +6,7 @@ simulated one, unless the URL of a real vLLM is given.
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
@@ -22,11 +23,13 @@ from gateway.edge import log
 from gateway.errors import ConfigError
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.registry import load_tokenizer
-from gateway.settings import load_settings
+from gateway.settings_sources import load
 from gateway.sim import JOURNAL, create_sim
 
 RANKS = 2
 """Data-parallel ranks of the simulated engine."""
+_VARIABLES = {"GATEWAY_ENGINE_KEY", "GATEWAY_ENGINE_KEY_FILE"}
+"""What of the environment counts here: nobody else reaches this gateway, and it is to do the same everywhere."""
 
 
 def run(engine: str | None, model: str | None, model_name: str | None) -> bool:
@@ -59,14 +62,9 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
         raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
     sim = None if engine else create_sim(ranks=RANKS, tokenizer=FOLDER, logprobs_mode="processed_logprobs")
     async with _served(sim) if sim else nullcontext(engine) as engine_url:
-        plain = {
-            "renderer": "auto",
-            "host": "127.0.0.1",
-            "agent_key": "",
-            "admin_key": "",
-        }  # whatever the environment says
         url = f"{engine_url}#dp={RANKS}" if sim else engine_url
-        settings = load_settings(model=model, model_name=model_name, engine=(url,), **plain)
+        flags = {"model": model, "model_name": model_name, "engine": (url,)}
+        settings = load(flags, {name: os.environ[name] for name in _VARIABLES & os.environ.keys()}).settings
         async with _served(create_app(settings)) as url, asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(_session(url, name)) for name in QUESTIONS}
     lines: list[Line] = []

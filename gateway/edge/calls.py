@@ -111,6 +111,7 @@ class Calls:
             turn_ids,
             request_id,
             anonymous=not named,
+            admitted=self._sessions.admitted,
             version=version,
             rank_number=rank_number,
             feed=feed,

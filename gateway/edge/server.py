@@ -8,6 +8,7 @@ from functools import partial
 
 from aiohttp import web
 
+from gateway.edge.answering import Answering
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.deps import Deps
@@ -73,6 +74,7 @@ class Server:
         self.sessions = sessions
         self.calls = calls
         self._keys = keys
+        self.answering = Answering()
 
     def routes(self) -> list[web.RouteDef]:
         """Every route. Agents' routes are those with ``/v1/`` in them."""
@@ -121,9 +123,9 @@ class Server:
         """Check the key, and turn every failure into an answer of the dialect: so far, OpenAI's."""
         try:
             if request.path not in _OPEN_ROUTES:
-                resource = request.match_info.route.resource  # none where there is no such route or method
-                self._keys.check(request, agent_route=resource is None or "/v1/" in resource.canonical)
-            return await handler(request)
+                self._keys.check(request, agent_route=_is_for_agents(request))
+            with self.answering.under_way(request):
+                return await handler(request)
         except web.RequestPayloadError:
             ill = BadRequest("the body is not what its Content-Encoding or Content-Length says")
             return await _last_word(request, self._refusal(request, ill))
@@ -137,8 +139,14 @@ class Server:
             return self._refusal(request, error)
 
     async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Every answer carries its request's id, refusals and streams included."""
+        """Every answer carries its request's id, refusals and streams included.
+
+        When no turns are taken any more, it sends agents away: their next calls are for another gateway.
+        """
         response.headers["x-request-id"] = request_id_of(request)
+        if self.sessions.admitted == "none" and _is_for_agents(request):
+            response.headers["Connection"] = "close"
+            response.force_close()
 
     def _refusal(self, request: web.Request, failure: Exception, *, allow: str | None = None) -> web.Response:
         error = noted(failure, request, self.deps.metrics)
@@ -148,6 +156,11 @@ class Server:
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
         return _json(chat.encode_error(error), status=error.status, headers=headers)
+
+
+def _is_for_agents(request: web.Request) -> bool:
+    resource = request.match_info.route.resource  # none where there is no such route or method
+    return resource is None or "/v1/" in resource.canonical
 
 
 async def _last_word(request: web.Request, refusal: web.Response) -> web.Response:

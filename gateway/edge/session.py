@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
@@ -13,6 +14,9 @@ from gateway.core.terms import Terms
 from gateway.core.types import UNKNOWN_VERSION, JsonObject, TurnRequest
 from gateway.edge.feed import Feed
 from gateway.wire.sessions import Finish, SessionState
+
+Admitted = Literal["all", "existing", "none"]
+"""Whose turns are taken: everybody's, those of sessions that exist, or nobody's."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class TurnCall:
     """Is told why it has failed, as soon as that is known."""
     is_alone: Callable[[], bool] = lambda: False
     """Whether nobody waits for its turns any more; for the task that takes them."""
+    admitted: Admitted = "all"
+    """Whose turns were taken when it came: that it may have to wait before it begins does not matter."""
     version: str = UNKNOWN_VERSION
     """The policy version when it came."""
     rank_number: int | None = None

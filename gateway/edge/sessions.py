@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
-from typing import Literal
 
 from gateway.core.canon import Policy, root_of
 from gateway.core.ledger import Known
@@ -16,13 +15,10 @@ from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
 from gateway.edge.rollouts import MAX_SESSIONS, Rollouts
-from gateway.edge.session import Held, Session, TurnCall
+from gateway.edge.session import Admitted, Held, Session, TurnCall
 from gateway.edge.store import Store
 from gateway.errors import BadRequest, GatewayDraining, SessionClosed, SessionExists, UnknownSession
 from gateway.wire.sessions import Finish, Freed, Page, SessionState
-
-Admitted = Literal["all", "existing", "none"]
-"""Whose turns are taken: everybody's, those of sessions that exist, or nobody's."""
 
 
 class Sessions:
@@ -56,7 +52,8 @@ class Sessions:
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
         self._starts = Starts()
-        self._admitted: Admitted = "all"
+        self.admitted: Admitted = "all"
+        """Whose turns are taken of calls that come now."""
 
     def __len__(self) -> int:
         """How many are held, those in their first call included."""
@@ -65,11 +62,11 @@ class Sessions:
     @property
     def takes_new(self) -> bool:
         """Whether new ones are taken."""
-        return self._admitted == "all"
+        return self.admitted == "all"
 
     def admit(self, admitted: Admitted) -> None:
-        """From now on take turns only of those."""
-        self._admitted = admitted
+        """From now on take turns only of those; calls that have come go on."""
+        self.admitted = admitted
 
     def create(self, session_id: str, terms: Terms) -> Session:
         """Make a session that exists without turns.
@@ -81,7 +78,7 @@ class Sessions:
             BadRequest: its rollout has as many sessions as it may.
         """
         self._refuse_deleted(session_id)
-        self._refuse_late(new=True)
+        _refuse_late(self.admitted, new=True)
         if len(self.rollouts.sessions(terms.rollout_id or session_id)) >= MAX_SESSIONS:
             raise BadRequest(f"a rollout has at most {MAX_SESSIONS} sessions: begin another", param="rollout_id")
         if session_id in self._sessions:
@@ -128,7 +125,7 @@ class Sessions:
     def _admitting(self, call: TurnCall) -> Session:
         self._refuse_deleted(call.session_id)
         session = self._sessions.get(call.session_id)
-        self._refuse_late(new=session is None)
+        _refuse_late(call.admitted, new=session is None)
         if session is None:
             session = self._made(call.session_id, Terms())
             session.anonymous = call.anonymous
@@ -140,11 +137,6 @@ class Sessions:
 
     def _made(self, session_id: str, terms: Terms) -> Session:
         return Session(session_id, terms.over(self._defaults), policy=self._policy, created_s=self._clock())
-
-    def _refuse_late(self, *, new: bool) -> None:
-        if self._admitted == "none" or (new and self._admitted == "existing"):
-            what = "new sessions" if self._admitted == "existing" else "turns"
-            raise GatewayDraining(f"the gateway takes no {what} any more, since it is about to end: try another")
 
     def _number(self, session: Session) -> None:
         """Give a session its places in listings, once it exists, and once it has ended.
@@ -271,3 +263,9 @@ class Sessions:
     def _refuse_deleted(self, session_id: str) -> None:
         if self._is_deleted(session_id):
             raise SessionClosed(f"session {session_id!r} was deleted: take another id", param="session_id")
+
+
+def _refuse_late(admitted: Admitted, *, new: bool) -> None:
+    if admitted == "none" or (new and admitted == "existing"):
+        what = "new sessions" if admitted == "existing" else "turns"
+        raise GatewayDraining(f"the gateway takes no {what} any more, since it is about to end: try another")

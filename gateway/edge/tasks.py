@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from gateway.edge.log import where
-from gateway.errors import EngineUnavailable, GatewayError
+from gateway.errors import GatewayDraining, GatewayError
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -68,14 +68,16 @@ class WaitedTask(Generic[T]):
         """Be one of its waiters, for what it comes to.
 
         Raises:
-            EngineUnavailable: the application is stopping.
+            GatewayDraining: the application is stopping.
         """
         with self.attended():
             try:
                 return await asyncio.shield(self._outcome)
             except asyncio.CancelledError:
                 if self._outcome.cancelled():
-                    raise EngineUnavailable("the gateway is stopping") from None
+                    raise GatewayDraining(
+                        "the gateway is stopping, before this has come to its end: try another"
+                    ) from None
                 raise
 
     def when_done(self, tell: Callable[[], None]) -> None:

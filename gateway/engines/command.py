@@ -7,8 +7,6 @@ import orjson
 import typer
 
 from gateway.core.types import JsonObject
-from gateway.errors import ConfigError
-from gateway.wire.engines import is_server_url
 
 engines = typer.Typer(no_args_is_help=True, help="Engines of a running gateway.")
 
@@ -76,25 +74,9 @@ def rm(gateway: Gateway, url: Url, key: Key = "", *, as_json: AsJson = False) ->
 
 def _asked(method: str, gateway: str, key: str, command: str, body: JsonObject | None = None) -> JsonObject:
     """What the gateway answers; what it refuses is said, and ends the process."""
-    from gateway.engines.call import Refused, call  # as above
+    from gateway.admin_call import asked  # as above
 
-    try:
-        _check(gateway, key)
-        return call(method, gateway, key, body)
-    except ConfigError as error:
-        print(f"gateway engines {command}: {error}", file=sys.stderr)
-        sys.exit(2)
-    except Refused as error:
-        print(f"gateway engines {command}: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-def _check(gateway: str, key: str) -> None:
-    if not is_server_url(gateway):
-        shown = "" if "@" in gateway else f" {gateway!r}"  # which may be a password
-        raise ConfigError(f"--gateway{shown} is no URL of a gateway: give http://host:port, and a key with --key")
-    if not key.isprintable():
-        raise ConfigError("--key has characters that no key can have: is there a line break at its end?")
+    return asked(method, gateway, "/admin/engines", key, body, said_by=f"gateway engines {command}")
 
 
 def _print(answer: JsonObject) -> None:

@@ -11,7 +11,7 @@ from gateway.errors import ConfigError
 
 
 def export(
-    url: Annotated[str, typer.Option(help="Where the gateway is: http://host:port")],
+    url: Annotated[str, typer.Option(help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")],
     out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
     key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
     session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,

@@ -49,7 +49,11 @@ class Process:
 
 @asynccontextmanager
 async def gateway(
-    tmp_path: Path, *args: str, env: Mapping[str, str] | None = None, stderr: int | None = None
+    tmp_path: Path,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    stdout: int = asyncio.subprocess.PIPE,
+    stderr: int | None = None,
 ) -> AsyncIterator[Process]:
     """`gateway` with these arguments; killed at the end of the block if it still runs. `stderr` in place of a file."""
     errors = tmp_path / f"{time.monotonic_ns()}.err"
@@ -58,7 +62,7 @@ async def gateway(
     with errors.open("wb") as file:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway", *args),
-            stdout=asyncio.subprocess.PIPE,
+            stdout=stdout,
             stderr=file if stderr is None else stderr,
             env={**clean, **quiet, **(env or {})},
         )

@@ -1,23 +1,25 @@
 """`gateway serve` as a process: its one line, its end, its refusals, and what it keeps to itself."""
 
 import asyncio
+import os
 import shutil
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientError, ClientSession
 
 from gateway import __version__
 from gateway.render.demo import FOLDER
 from gateway.render.demo import MODEL_NAME as DEMO
 from gateway.sim import FAULTS, JOURNAL
 from tests.edge.house import MODEL_NAME, Words, until
-from tests.edge.process import END_S, engine, flags, gateway
+from tests.edge.process import END_S, START_S, engine, flags, gateway
 
 pytestmark = pytest.mark.process
 
@@ -145,6 +147,56 @@ async def test_a_request_that_is_no_http_or_half_of_it_does_no_harm(tmp_path: Pa
 
         assert not [secret for secret in ("hush", "swordfish") if secret in process.errors]
         assert all(isinstance(orjson.loads(line), dict) for line in process.errors.splitlines())
+
+
+@pytest.mark.parametrize("name", ["serve", "sim"])
+async def test_standard_output_is_the_one_line_whatever_happens(tmp_path: Path, name: str) -> None:
+    """What is logged, of calls good and ill, is on standard error."""
+    async with engine() as (url, _), ClientSession() as http:
+        args = flags(model=DEMO, port=0, engine=url) if name == "serve" else ["sim", "--port", "0"]
+        async with gateway(tmp_path, *args) as process:
+            await process.ready()
+            path = "/v1/chat/completions" if name == "serve" else "/inference/v1/generate"
+            for body in (b"{", b'{"messages": [{"role": "user", "content": "Hi."}], "max_tokens": 3}'):
+                async with http.post(f"{process.url}{path}", data=body) as answer:
+                    await answer.read()
+            process.child.send_signal(signal.SIGTERM)
+            assert process.child.stdout is not None
+            assert await process.child.stdout.read() == b""
+            assert await process.ended() == 0
+
+
+@pytest.mark.parametrize("name", ["serve", "sim"])
+async def test_a_reader_of_standard_output_that_has_gone_does_no_harm(tmp_path: Path, name: str) -> None:
+    """A launcher that only waits for the port; the exit status stays what it is."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    reads, writes = os.pipe()
+    os.close(reads)
+    args = flags(model=DEMO, port=port) if name == "serve" else ["sim", "--port", str(port)]
+    async with gateway(tmp_path, *args, stdout=writes) as process, ClientSession() as http:
+        os.close(writes)
+
+        async def lives() -> bool:
+            with suppress(ClientError):
+                async with http.get(f"http://127.0.0.1:{port}/health") as answer:
+                    return answer.status == 200
+            return False
+
+        await until(lives, within_s=START_S)
+        assert "nobody reads standard output" in process.errors
+        process.child.send_signal(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+async def test_a_sim_whose_port_is_taken_is_exit_2_and_one_line(tmp_path: Path) -> None:
+    """Which names the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, lines = await refused(tmp_path, "sim", "--port", str(port))
+
+    assert (status, len(lines)) == (2, 1), lines
+    assert lines[0].startswith(f"gateway sim: --host 127.0.0.1 --port {port}: ")
 
 
 async def refused(tmp_path: Path, *args: str, env: Mapping[str, str] | None = None) -> tuple[int, list[str]]:

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import orjson
 import pytest
+from aiohttp import ClientSession
 
 from gateway.errors import ConfigError
 from gateway.parent import Process, kin, read_process
 from gateway.render.demo import MODEL_NAME as DEMO
-from tests.edge.house import until
+from gateway.sim import FAULTS, JOURNAL
+from tests.edge.house import HELLO, until
+from tests.edge.process import engine
 
 SIDECARS = {
     "serve": ["serve", "--model", DEMO, "--port", "0", "--drain-timeout-s", "60"],
@@ -143,6 +146,28 @@ async def test_a_parent_that_is_killed_leaves_no_sidecar(tmp_path: Path, sidecar
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     assert "the parent has gone" in errors.read_text()
+
+
+@pytest.mark.process
+async def test_a_call_that_does_not_end_does_not_keep_an_orphan(tmp_path: Path) -> None:
+    """Nor one that waits for its client, however long a drain may take: nobody is left to read the answer."""
+    out, errors = tmp_path / "out", tmp_path / "err"
+    async with engine() as (url, sim), ClientSession() as http:
+        words = [sys.executable, "-m", "gateway", *SIDECARS["serve"], "--engine", url, "--exit-with-parent"]
+        with started([sys.executable, "-c", STARTS, str(out), str(errors), "600", *words]) as parent:
+            pid = await ready(out)
+            try:
+                sim[FAULTS].inject("stall", after=2)
+                chat = f"{orjson.loads(out.read_bytes())['url']}/v1/chat/completions"
+                call = asyncio.ensure_future(http.post(chat, json={"messages": HELLO}))
+                await until(lambda: sim[JOURNAL].running)
+                parent.send_signal(signal.SIGKILL)
+                await until(lambda: not is_there(pid), within_s=5)
+                await asyncio.gather(call, return_exceptions=True)
+                await until(lambda: not sim[JOURNAL].running)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""Settings: flags, then the environment, then defaults; what is ill is named in one line with its remedy."""
+"""Settings, one by one; what is ill is named in one line with its remedy."""
 
 from dataclasses import fields
 
@@ -6,7 +6,8 @@ import pytest
 
 from gateway.core.pool import Bounds
 from gateway.errors import ConfigError
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
+from gateway.settings_sources import load_settings
 
 
 def test_a_flag_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ async def test_a_gateway_that_stops_says_so_in_its_streams(house: House, words: 
         async for _ in chunks:
             pass
 
-    is_broken_off(streamed, "engine_unavailable")
+    is_broken_off(streamed, "gateway_draining")
     assert streamed.error is not None
     assert "stopping" in streamed.error["message"]
     assert [turn["status"] for turn in await house.turns("s")] == ["aborted"]

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.edge.tasks import WaitedTask, WaitedTasks, together
-from gateway.errors import EngineUnavailable
+from gateway.errors import EngineUnavailable, GatewayDraining
 from tests.edge.house import until
 
 
@@ -199,7 +199,7 @@ async def test_draining_ends_what_may_be_ended_and_awaits_the_rest() -> None:
 
     assert closing.outcome == "done"
     outcomes = await asyncio.gather(*waiters, return_exceptions=True)
-    assert isinstance(outcomes[0], EngineUnavailable)  # its waiter hears that it may try elsewhere
+    assert isinstance(outcomes[0], GatewayDraining)  # its waiter hears that it may try elsewhere
     assert outcomes[1] == "done"
 
 

@@ -88,6 +88,13 @@ def test_an_agent_is_tested_in_three_lines(run: Run) -> None:
     assert "1 passed" in run("pytest", "-q", "-W", "error", test_mine=THREE_LINES)
 
 
+def test_a_program_that_has_the_gateway_may_run_tests(run: Run) -> None:
+    """The plugin that comes along makes no warning of it."""
+    program = "import sys, gateway.client, pytest; sys.exit(pytest.main(['-W', 'error', 'test_it.py']))"
+
+    assert "1 passed" in run("python", "-W", "error", "-c", program, test_it="def test_it(): pass")
+
+
 def test_both_clients_speak_to_a_launched_gateway(run: Run) -> None:
     """Turns, rewards, rows, a pause and a policy, in one program."""
     shown = run("python", "-W", "error", "trainer.py", trainer=LAUNCHED)

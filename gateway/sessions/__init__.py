@@ -1,0 +1,1 @@
+"""``gateway sessions``: the sessions of a running gateway, from the command line."""
