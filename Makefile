@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples test-installed serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -112,6 +112,10 @@ test-kill: setup ## two real vLLMs, one of which is killed amid an answer
 test-truth: setup ## of test-vllm, what holds rows against the model itself: logprobs beside Hugging Face's
 	tests/vllm/environment.sh vllm
 	$(BIN)/pytest tests/vllm/truth
+
+test-installed: setup ## the wheel in an environment of its own: plugin, clients, launch(), serve_in_thread() (makes it on first use)
+	tests/installed/environment.sh
+	$(BIN)/pytest tests/installed
 
 settings: setup ## write the README's table of settings as the code has them
 	PYTHONPATH=. $(BIN)/python tools/settings_table.py

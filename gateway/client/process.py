@@ -47,12 +47,12 @@ def launch(
     """
     said = {"port": 0} | {name: value for name, value in settings.items() if name not in _SECRETS}
     command = ["serve", *flags(said), "--exit-with-parent"]
-    secrets = {f"GATEWAY_{name.upper()}": str(settings[name]) for name in _SECRETS if settings.get(name)}
-    inherited = os.environ if environment is None else environment
-    with _Process(command, log, {**inherited, **secrets}).serving(start_timeout_s, end_timeout_s) as url:
-        keys = {name: settings.get(name) for name in ("admin_key", "agent_key")}
-        with GatewayClient(url, **keys) as gateway:
-            yield gateway
+    secrets = {_variable(name): _plain(settings[name]) for name in _SECRETS if settings.get(name)}
+    given = {**(os.environ if environment is None else environment), **secrets}
+    admin_key, agent_key = given.get(_variable("admin_key")), given.get(_variable("agent_key"))
+    serving = _Process(command, log, given).serving(start_timeout_s, end_timeout_s)
+    with serving as url, GatewayClient(url, admin_key, agent_key) as gateway:
+        yield gateway
 
 
 @contextmanager
@@ -73,6 +73,15 @@ def simulated_engine(
     command = ["sim", *flags(said, negated=True, pairs=True), "--exit-with-parent"]
     with _Process(command, log, os.environ).serving(start_timeout_s, end_timeout_s) as url:
         yield url
+
+
+def _variable(name: str) -> str:
+    return f"GATEWAY_{name.upper()}"
+
+
+def _plain(key: Any) -> str:
+    """A key as text; pydantic's kind of secret shows stars otherwise."""
+    return str(key.get_secret_value() if hasattr(key, "get_secret_value") else key)
 
 
 def flags(settings: Mapping[str, object], *, negated: bool = False, pairs: bool = False) -> list[str]:

@@ -49,8 +49,8 @@ def serve_in_thread(
     thread.start()
     try:
         url = serving.url.result()
-        keys = {name: getattr(chosen, name).get_secret_value() or None for name in ("admin_key", "agent_key")}
-        with GatewayClient(url, **keys) as gateway:
+        admin_key, agent_key = chosen.admin_key.get_secret_value(), chosen.agent_key.get_secret_value()
+        with GatewayClient(url, admin_key, agent_key) as gateway:
             yield gateway
     finally:
         serving.stop()

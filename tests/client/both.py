@@ -55,8 +55,8 @@ class Waiting:
 def connected(kind: str, url: str, **options: Any) -> Iterator[Any]:
     """A client of a gateway."""
     if kind == "waiting":
-        with GatewayClient(url, **options) as client:
-            yield client
+        with GatewayClient(url, **options) as plain:
+            yield plain
         return
     with asyncio.Runner() as runner:
         client = Waiting(runner, AsyncGatewayClient(url, **options))

@@ -1,6 +1,5 @@
 """A gateway in a thread of this process, which leaves nothing behind."""
 
-import os
 import socket
 import threading
 import time
@@ -9,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from gateway.client import GatewayCallError, GatewayClient, GatewayConnectionError, serve_in_thread
 from gateway.errors import ConfigError
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from gateway.settings import Settings
-from tests.client.conftest import ask
 from tests.client.both import connected
+from tests.client.conftest import ask
 from tests.simulated import simulated
 
 
@@ -25,7 +25,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.tokenizer: Any = load_tokenizer(MODEL_NAME, MODEL_NAME)
-        self.end: int = self.tokenizer.convert_tokens_to_ids("<|im_end|>")
+        self.end: int = self.tokenizer.get_vocab()["<|im_end|>"]
 
     def render_ids(self, messages: Any, *, tools: Any = None, add_generation_prompt: bool = False) -> list[int]:
         """The prompt."""
@@ -52,13 +52,12 @@ class Plain:
 
 def sockets() -> int:
     """How many sockets this process has open."""
-    names = [str(file) for file in Path("/proc/self/fd").iterdir()]
-    return sum(_names_socket(name) for name in names)
+    return sum(_is_socket(file) for file in Path("/proc/self/fd").iterdir())
 
 
-def _names_socket(name: str) -> bool:
+def _is_socket(file: Path) -> bool:
     with suppress(OSError):
-        return os.readlink(name).startswith("socket:")
+        return str(file.readlink()).startswith("socket:")
     return False
 
 
@@ -101,8 +100,9 @@ def test_a_port_that_is_named_is_taken(engine_url: str) -> None:
 
 def test_its_client_has_the_keys(engine_url: str) -> None:
     """And nobody else gets in."""
-    keys = {"admin_key": "admin", "agent_key": "agent"}
-    with serve_in_thread(model=MODEL_NAME, engine=(engine_url,), **keys) as gateway:
+    admin_key, agent_key = SecretStr("admin"), SecretStr("agent")
+    settings = Settings(model=MODEL_NAME, engine=(engine_url,), admin_key=admin_key, agent_key=agent_key)
+    with serve_in_thread(settings) as gateway:
         assert gateway.session().openai().api_key == "agent"
         with GatewayClient(gateway.url, agent_key="agent") as agent, pytest.raises(GatewayCallError) as caught:
             agent.policy()
