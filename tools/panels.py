@@ -1,7 +1,7 @@
 """Ask a Prometheus what every panel of every dashboard asks: ``python -m tools.panels URL``.
 
-Each query is asked as Grafana would, once for now and once over a range, with the variables filled in: all jobs and
-instances, unless told otherwise. A table says what came back; the exit status is 1 if any query has no data, be it
+Each query is asked as Grafana would, once for now and once over a range, with the variables filled in: all gateways
+that there are, unless told otherwise. A table says what came back; the exit status is 1 if any query has no data, be it
 that there are no series or that all they have is NaN.
 """
 
@@ -36,6 +36,8 @@ class Ask:
     panel: str
     expression: str
     """With the dashboard's variables still in it; ``label_values(series, label)`` for a variable's own."""
+    variable: str | None = None
+    """The variable whose values it asks for."""
 
     def filled(self, variables: Mapping[str, str]) -> str:
         """The expression without variables; the longest name goes first, since one may begin like another."""
@@ -67,7 +69,7 @@ def asks(folder: Path = FOLDER) -> list[Ask]:
 def _asks_of(board: Mapping[str, Any]) -> Iterator[Ask]:
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            yield Ask(board["title"], f"variable {variable['name']}", variable["query"])
+            yield Ask(board["title"], f"variable {variable['name']}", variable["query"], variable["name"])
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
             yield Ask(board["title"], panel["title"], target["expr"])
@@ -81,22 +83,29 @@ class Prometheus:
         self._http = urllib3.PoolManager(retries=False, timeout=30.0)
 
     def found(self, ask: Ask, variables: Mapping[str, str]) -> Found:
-        """What a query gives now and over the range.
+        """What a query of a panel gives now and over the range.
 
         Raises:
             PrometheusError: it did not answer, or says that the query is ill.
         """
-        expression = ask.filled(variables)
-        if variable := _LABEL_VALUES.fullmatch(expression):
-            values = self._get(f"label/{variable['label']}/values", {"match[]": variable["series"]})
-            return Found(ask, len(values), len(values))
-        end_s = time.time()
+        expression, end_s = ask.filled(variables), time.time()
         span = {"start": end_s - self._range_s, "end": end_s, "step": self._step_s}
         now = self._get("query", {"query": expression, "time": end_s})["result"]
         ranged = self._get("query_range", {"query": expression, **span})["result"]
         return Found(
-            ask, _with_numbers([[series["value"]] for series in now]), _with_numbers(s["values"] for s in ranged)
+            ask, _with_numbers([[one["value"]] for one in now]), _with_numbers([one["values"] for one in ranged])
         )
+
+    def values(self, ask: Ask, variables: Mapping[str, str]) -> list[str]:
+        """What a variable can be.
+
+        Raises:
+            PrometheusError: it did not answer, or the variable asks for something else than the values of a label.
+        """
+        if not (asked := _LABEL_VALUES.fullmatch(ask.filled(variables))):
+            raise PrometheusError(f"{ask.board}: {ask.panel} must be label_values(series, label): {ask.expression}")
+        values: list[str] = self._get(f"label/{asked['label']}/values", {"match[]": asked["series"]})
+        return values
 
     def _get(self, path: str, fields: Mapping[str, Any]) -> Any:
         try:
@@ -109,7 +118,24 @@ class Prometheus:
         return body["data"]
 
 
-def _with_numbers(series: Sequence[Any] | Iterator[Any]) -> int:
+def look(prometheus: Prometheus, variables: Mapping[str, str], folder: Path = FOLDER) -> list[Found]:
+    """What every query of the dashboards gives; variables that are not given are all that they can be.
+
+    Raises:
+        PrometheusError: as `Prometheus.found` and `Prometheus.values`.
+    """
+    given, found = dict(variables), []
+    for ask in asks(folder):
+        if ask.variable is None:
+            found.append(prometheus.found(ask, given))
+            continue
+        values = prometheus.values(ask, given)
+        found.append(Found(ask, len(values), len(values)))
+        given.setdefault(ask.variable, "|".join(re.escape(value).replace("\\", "\\\\") for value in values))
+    return found
+
+
+def _with_numbers(series: Sequence[Any]) -> int:
     return sum(any(not math.isnan(float(value)) for _, value in points) for points in series)
 
 
@@ -127,8 +153,8 @@ def main() -> int:
     """Ask, print, and say whether all had data."""
     parser = argparse.ArgumentParser(description="Ask a Prometheus what every panel of every dashboard asks.")
     parser.add_argument("url", help="base URL of the Prometheus, such as http://127.0.0.1:9090")
-    parser.add_argument("--job", default=".*", help="jobs to ask about, a regular expression")
-    parser.add_argument("--instance", default=".*", help="instances to ask about, likewise")
+    parser.add_argument("--job", help="jobs to ask about, a regular expression; all that have gateways if not given")
+    parser.add_argument("--instance", help="gateways to ask about, likewise")
     parser.add_argument("--rate-interval", default="1m", help="what rates are taken over: four scrapes at least")
     parser.add_argument("--range-s", type=float, default=3600.0, help="how far back the range begins")
     parser.add_argument("--step-s", type=float, default=15.0, help="between one point of the range and the next")
@@ -136,7 +162,7 @@ def main() -> int:
     prometheus = Prometheus(given.url, range_s=given.range_s, step_s=given.step_s)
     variables = {"job": given.job, "instance": given.instance, "__rate_interval": given.rate_interval}
     try:
-        found = [prometheus.found(ask, variables) for ask in asks()]
+        found = look(prometheus, {name: value for name, value in variables.items() if value is not None})
     except PrometheusError as error:
         print(f"panels: {error}", file=sys.stderr)
         return 2

@@ -43,9 +43,9 @@ def board(uid: str, title: str, text: str) -> Dashboard:
 
 
 def _choice(name: str, label: str, query: str) -> QueryVariable:
-    """Any of the values that a label has; at first all of them."""
+    """Any of the values that a label has of gateways; at first all of these, other jobs' left out."""
     variable = QueryVariable(name).label(label).datasource(SOURCE).query(query).current(_ALL)
-    variable = variable.multi(multi=True).include_all(include_all=True).all_value(".*")
+    variable = variable.multi(multi=True).include_all(include_all=True)
     return variable.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
 
 
