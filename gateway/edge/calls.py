@@ -82,11 +82,11 @@ class Calls:
         sending = sending_of(scope, digest, request.headers)
         task = self.retries.find(sending)
         if task is None:
-            task = self._begin(asked, scope, request_id_of(request), rank_number)
+            task = self._begin(asked, dialect.NAME, scope, request_id_of(request), rank_number)
             self.retries.add(sending, task)
         else:
             headers[_REPLAYED] = "true"
-            self._deps.metrics.replays.inc()
+            self._deps.metrics.retries.inc("joined" if task.running else "replayed")
         try:
             answer = self._streamed if asked.stream else self._whole
             with watched(request, self._streams.stall_s):
@@ -99,7 +99,7 @@ class Calls:
             raise
 
     def _begin(
-        self, asked: TurnRequest, named: str | None, request_id: str, rank_number: int | None
+        self, asked: TurnRequest, dialect: str, named: str | None, request_id: str, rank_number: int | None
     ) -> WaitedTask[Taken]:
         session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
@@ -110,6 +110,7 @@ class Calls:
             asked,
             turn_ids,
             request_id,
+            dialect,
             anonymous=not named,
             version=version,
             rank_number=rank_number,

@@ -24,5 +24,5 @@ def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayEr
         log.warning("failed", code=error.code, status=error.status, **about, **where(error))
     # It has been told, and would keep what was in hand wherever it passed; and see `_forget` in edge/tasks.
     failure.__traceback__ = None
-    metrics.errors.labels(code=error.code).inc()
+    metrics.errors.inc(error.code)
     return error

@@ -71,7 +71,7 @@ class Generation:
         except Exception as error:
             self.choice.failed = True
             if self._was_cut:
-                self.deps.metrics.resumes.labels(outcome="gave_up").inc()
+                self.deps.metrics.resumes.inc("gave_up")
             if isinstance(error, EngineProtocolError):
                 # An engine whose evidence fails once is not believed for the rest of its call either.
                 self.choice.collector.retract()
@@ -135,7 +135,7 @@ class Generation:
             choice.collector.retract()
             choice.keep(None)
             lease.affinity.shuns = lease.rank.name
-            self.deps.metrics.cuts.labels(reason="engine_error").inc()
+            self.deps.metrics.cuts.inc("engine_error")
             return BrokenCall("engine_error", error)
 
     async def _outwait(self, error: LogprobsUntold) -> None:
@@ -216,7 +216,7 @@ class Generation:
             return None
         broken = broken_call_of(collector, engine_call, error)
         self._note(lease, broken)
-        self.deps.metrics.cuts.labels(reason=broken.reason).inc()
+        self.deps.metrics.cuts.inc(broken.reason)
         if not self.deps.resuming.attempts:
             raise broken.error
         choice.keep(await decoded(collector.partial, [choice]), broken.reason)
@@ -251,17 +251,17 @@ class Generation:
         self._tell(broken, found)
         match found:
             case "finished" | "length":
-                metrics.resumes.labels(outcome="finished").inc()
+                metrics.resumes.inc("finished")
                 choice.whole = choice.sampled(FinishReason.STOP if found == "finished" else FinishReason.LENGTH)
                 return
             case "give_up":
                 raise broken.error
             case "restart":
-                metrics.resumes.labels(outcome="restarted").inc()
+                metrics.resumes.inc("restarted")
                 await self._discard()
             case "resume":
-                metrics.resumes.labels(outcome="resumed").inc()
-                metrics.resumed_tokens.inc(self._position)
+                metrics.resumes.inc("resumed")
+                metrics.resumed_tokens.inc(by=self._position)
         await self._wait(broken, free=free)
 
     def _tell(self, broken: BrokenCall, found: str) -> None:

@@ -12,6 +12,7 @@ from gateway.core.salt import Start
 from gateway.core.terms import Terms
 from gateway.core.types import UNKNOWN_VERSION, JsonObject, TurnRequest
 from gateway.edge.feed import Feed
+from gateway.wire import chat
 from gateway.wire.sessions import Finish, SessionState
 
 
@@ -24,6 +25,8 @@ class TurnCall:
     turn_ids: tuple[str, ...]
     """One for each answer that is asked for."""
     request_id: str
+    dialect: str = chat.NAME
+    """The name of the one that it was made in."""
     sealed: bool = False
     """Set when the turns are being recorded: from then on the call is no longer cancelled."""
     anonymous: bool = False

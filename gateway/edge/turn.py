@@ -172,5 +172,5 @@ async def _record(call: TurnCall, session: Session, deps: Deps, pending: Pending
         pending.commit(turn)
     call.discarded_tokens = 0
     for turn in turns:
-        deps.metrics.count(turn)
+        deps.metrics.count(turn, call.dialect)
         log.info("turn", session_id=session.id, request_id=call.request_id, **turn_facts(turn))
