@@ -1,10 +1,8 @@
 """Debian's Prometheus before a gateway under load: it reads it, every panel has data, and alerts fire for a cause."""
 
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.deploy.prometheus import FOLDER, promtool
 from tests.deploy.prometheus_story import Seen, told
@@ -52,7 +50,7 @@ def test_promtool_finds_nothing_to_say_of_the_exposition(seen: Seen) -> None:
     assert promtool("check", "metrics", given=seen.exposition) == (0, "")
 
 
-def test_promtool_takes_the_configuration(tmp_path: Path) -> None:
+def test_promtool_takes_the_configuration() -> None:
     """As it is deployed, where the key's file may be another machine's; and its rules."""
     assert promtool("check", "config", "--syntax-only", str(FOLDER / "prometheus.yml"))[0] == 0
     assert promtool("check", "config", "--lint-fatal", "--syntax-only", str(FOLDER / "prometheus.yml"))[0] == 0
@@ -65,19 +63,3 @@ def test_promtool_finds_that_alerts_fire_when_they_should_alone() -> None:
 
     assert status == 0, said
     assert "SUCCESS" in said
-
-
-@pytest.mark.parametrize("mutant", ["vector(0) > 1", "vector(1)"])
-def test_no_alert_could_be_another_without_a_test_that_says_so(tmp_path: Path, mutant: str) -> None:
-    """Each alert in turn never fires, or always does: tests.yml fails."""
-    rules = yaml.safe_load((FOLDER / "rules.yml").read_text())
-    (tmp_path / "tests.yml").write_text((FOLDER / "tests.yml").read_text())
-    unseen = []
-    for rule in rules["groups"][0]["rules"]:
-        expression, rule["expr"] = rule["expr"], mutant
-        (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
-        if promtool("test", "rules", str(tmp_path / "tests.yml"))[0] == 0:
-            unseen.append(rule["alert"])
-        rule["expr"] = expression
-
-    assert unseen == []
