@@ -20,6 +20,7 @@ from gateway.edge.broken_call import BrokenCall, broken_call_of, is_misplaced
 from gateway.edge.choice import Choice, Plan, decoded
 from gateway.edge.deps import Deps
 from gateway.edge.lease import Lease
+from gateway.edge.pace import Pace
 from gateway.edge.running import EngineCall
 from gateway.edge.sampling_plan import SamplingPlan
 from gateway.edge.session import Session, TurnCall
@@ -52,6 +53,7 @@ class Generation:
         self._resumable = is_resumable(choice.request.sampling, constrained=constrained)
         self._attempts = Attempts(deps.resuming.attempts, deps.backends.places.bounds.resume_timeout_s)
         self._placings = self._attempts if deps.resuming.attempts else Attempts(1, 1.0)
+        self._pace = Pace(deps.metrics, call.arrived_s)
         self._was_cut = False
         self._calls = 0
 
@@ -66,8 +68,7 @@ class Generation:
                     continue
                 if broken is not None:
                     await self._carry_on(broken)
-            whole, deps = self.choice.whole, self.deps
-            note_missing(deps.side_arrays, whole.completion, whole.settled.rank.engine, deps.metrics)
+            note_missing(self.deps.side_arrays, self.choice.whole, self.deps.metrics)
         except Exception as error:
             self.choice.failed = True
             if self._was_cut:
@@ -170,7 +171,7 @@ class Generation:
         events = rank.engine.generate(body, request_id=request_id, rank=rank.number, session_id=self.session.id)
         error: EngineError | None = None
         try:
-            with deps.running.under_way(engine_call), deps.resuming.stalls.watched(engine_call) as silence:
+            with self._pace, deps.running.under_way(engine_call), deps.resuming.stalls.watched(engine_call) as silence:
                 async with aclosing(events):
                     await self._read(events, lease, silence)
         except EngineError as failure:
@@ -186,9 +187,9 @@ class Generation:
                 assert choice.settled is not None
                 choice.settled = await self._proven(choice.settled)
                 heard = self.deps.backends.gate.held != "all"  # or it is judged when it can be
-            ids = choice.collector.feed(payload)
-            if not ids:
+            if not (ids := choice.collector.feed(payload)):
                 continue
+            self._pace.heard(len(ids))
             lease.heard()
             silence.begun = True
             if self.call.feed is not None:

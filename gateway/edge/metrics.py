@@ -159,10 +159,8 @@ class Metrics:
             self.aborts.inc(turn.ended_by)
         self.distributions.inc(turn.sampling.distribution, str(turn.sampling.logprobs_exact).lower())
         self.prompts.inc(turn.how, turn.reason or "")
-        base = turn.base
-        reused = base.prompt_length + len(base.completion.ids) if base else 0
-        self.prefix_tokens.inc("reused", by=reused)
-        self.prefix_tokens.inc("rendered", by=turn.prompt_length - reused)
+        self.prefix_tokens.inc("reused", by=turn.reused_tokens)
+        self.prefix_tokens.inc("rendered", by=turn.prompt_length - turn.reused_tokens)
         self.tokens.inc("prompt", by=turn.prompt_length)
         self.tokens.inc("completion", by=len(turn.completion.ids))
         self.tokens.inc("overshoot", by=turn.completion.overshoot_tokens)
