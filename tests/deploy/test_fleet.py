@@ -4,8 +4,10 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import orjson
@@ -138,25 +140,27 @@ async def test_a_turn_by_path_is_carried_on_by_the_header(balancer: Balancer, cl
     """Whichever way a session is named, its history is there."""
 
     async def two_turns(name: str) -> list[str]:
-        async with client.post(chat(name.replace("/", "%2f")), body()) as answer:
+        async with client.post(chat(quote(name, safe="")), body()) as answer:
             message = (await answer.json())["choices"][0]["message"]
         messages = [*HELLO, message, {"role": "user", "content": "And then?"}]
         by_header = {**body(), "messages": messages}
         async with client.post("/v1/chat/completions", by_header, X_Session_ID=name) as answer:
             assert answer.status == 200
             await answer.read()
-        async with http.get(f"{balancer.url}/sessions/{name}/turns") as answer:
+        async with http.get(f"{balancer.url}/sessions/{quote(name)}/turns") as answer:
             return [turn["how"] for turn in (await answer.json())["data"]]
 
-    names = [f"{balancer.program}/turns/{number}, a+b" for number in range(40)]
+    names = [f"{balancer.program}/turns/{number}, 1+1 = 2 %2F v1 é?" for number in range(40)]
     assert {tuple(hows) for hows in await each(names, two_turns)} == {("rendered", "bridged")}
 
 
 async def test_events_arrive_as_they_are_sent(balancer: Balancer, client: Client, engine: Engine):
     """An id is sampled only when the client has read the one before: held back by anybody, the stream would not end."""
     engine.turnstile.shut()
+    engine.turnstile.permit()
     async with asyncio.timeout(fleet.LIMIT_S), client.post(chat("lockstep"), body(stream=True)) as answer:
-        events, ids = read(answer), list[int]()
+        events = read(answer)
+        ids = await next_ids(events)
         while len(ids) < len(fleet.script(TEXT)):
             engine.turnstile.permit()
             ids += await next_ids(events)
@@ -176,9 +180,9 @@ async def test_a_fourth_gateway_takes_a_quarter_and_a_reload_disturbs_no_stream(
     before = [await client.sessions(one) for one in all_four]
 
     engine.turnstile.shut()
+    engine.turnstile.permit()
     async with asyncio.timeout(fleet.LIMIT_S), client.post(chat("through"), body(stream=True)) as answer:
         events = read(answer)
-        engine.turnstile.permit()
         await next_ids(events)
         await balancer.reload(all_four)
         engine.turnstile.open()
@@ -242,11 +246,17 @@ async def test_no_turn_is_sampled_twice_when_its_gateway_dies(
     others = [await client.sessions(one) for one in three[:2]]
 
     engine.turnstile.shut()
-    asking = [asyncio.ensure_future(outcome(client, name, stream=number % 2 == 0)) for number, name in enumerate(its)]
-    await until(lambda: all(engine.calls(name) for name in its), "the calls at the engine")
-    last.kill()
+    engine.turnstile.permit()
+    async with client.post(chat(its[0]), body(stream=True)) as begun:
+        events = read(begun)
+        await next_ids(events)
+        asking = [asyncio.ensure_future(outcome(client, name, stream=at % 2 == 0)) for at, name in enumerate(its[1:])]
+        await until(lambda: all(engine.calls(name) for name in its), "the calls at the engine")
+        last.kill()
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await next_ids(events)
     try:
-        assert set(await asyncio.wait_for(asyncio.gather(*asking), fleet.LIMIT_S)) <= {502, 503}
+        assert set(await asyncio.wait_for(asyncio.gather(*asking), fleet.LIMIT_S)) <= {502, 503, None}
         engine.turnstile.open()
         for name in its:
             async with client.post(chat(name), body()) as answer:
@@ -263,9 +273,12 @@ async def test_no_turn_is_sampled_twice_when_its_gateway_dies(
     assert set(its) <= await client.sessions(last)
 
 
-async def outcome(client: Client, name: str, *, stream: bool) -> int:
-    """What a call is answered with."""
-    return await client.status(chat(name), body(stream=stream))
+async def outcome(client: Client, name: str, *, stream: bool) -> int | None:
+    """What a call is answered with; ``None`` for a connection that ends without an answer."""
+    try:
+        return await client.status(chat(name), body(stream=stream))
+    except aiohttp.ServerDisconnectedError:
+        return None
 
 
 async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, client: Client, http: Any):
@@ -296,10 +309,15 @@ async def test_what_one_gateway_says_of_itself_is_not_offered(client: Client):
     assert await client.status("/score", {}) == 404
 
 
-async def test_a_body_as_large_as_the_gateway_takes_goes_through(balancer: Balancer, client: Client):
+async def test_a_body_as_large_as_the_gateway_takes_goes_through(balancer: Balancer, http: Any):
     """The limit is the gateway's, and so are the words in which it is said."""
-    long = body(padding="x" * (63 << 20))
-    assert await client.status(chat(f"{balancer.program}/long"), long) == 200
-    async with client.post(chat(f"{balancer.program}/longer"), body(padding="x" * (65 << 20))) as answer:
-        assert answer.status == 413
-        assert (await answer.json())["error"]["code"] == "request_too_large"
+
+    async def sent(megabytes: int) -> tuple[int, Json]:
+        large = BytesIO(orjson.dumps(body(padding="x" * (megabytes << 20))))
+        url, headers = f"{balancer.url}{chat('long')}", {"Content-Type": "application/json"}
+        async with http.post(url, data=large, headers=headers) as answer:
+            return answer.status, await answer.json()
+
+    assert (await sent(63))[0] == 200
+    status, refused = await sent(65)
+    assert (status, refused["error"]["code"]) == (413, "request_too_large")
