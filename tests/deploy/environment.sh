@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   haproxy
   nginx-light
+  prometheus
 )
 
 missing=()
