@@ -73,7 +73,11 @@ async def each(names: Iterable[str], ask: Callable[[str], Any]) -> list[Any]:
 
 async def made(client: Client, names: Iterable[str]) -> set[int]:
     """Make sessions through the balancer, which reads their names in the header; the statuses of the answers."""
-    return set(await each(names, lambda name: client.status("/sessions", {"session_id": name}, X_Session_ID=name)))
+    return set(
+        await each(
+            names, lambda name: client.status("/sessions", {"session_id": name, "group_id": "fleet"}, X_Session_ID=name)
+        )
+    )
 
 
 async def read(answer: aiohttp.ClientResponse) -> AsyncIterator[Json | None]:

@@ -229,7 +229,9 @@ async def test_no_turn_is_sampled_twice_when_its_gateway_dies(
     assert await each(its, lambda name: client.status(chat(name), going_on())) == [200] * len(its)
     assert set(its) <= await client.sessions(last)
     async with http.get(f"{last.url}/sessions/{its[0]}/turns") as answer:
-        assert [turn["reason"] for turn in (await answer.json())["data"]] == ["foreign_assistant"]
+        assert [turn["reason"] for turn in (await answer.json())["data"]] == ["first_turn"]
+    async with http.get(f"{last.url}/sessions/{its[0]}") as answer:
+        assert (await answer.json())["group_id"] is None
 
 
 async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, client: Client, http: Any):
