@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples test-installed serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples test-installed test-deploy serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -123,6 +123,9 @@ settings: setup ## write the README's table of settings as the code has them
 test-examples: setup ## the examples, each before a simulated engine (makes the environment of the agent packages on first use)
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/examples tests/clients/test_examples.py
+test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
+	tests/deploy/environment.sh
+	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

@@ -1,0 +1,162 @@
+"""A fleet on this machine: gateways as processes, a simulated engine that samples when it may, and a balancer."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from gateway.sim import JOURNAL
+from gateway.sim.command import DEMO_TOKENIZER
+from gateway.sim.keys import CONTROL
+from gateway.sim.server import Entry
+from gateway.sim.vocabulary import Vocabulary
+from tests.simulated import simulated
+
+Json = dict[str, Any]
+LIMIT_S = 60
+"""Nothing here takes longer unless it is broken."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def until(condition: Any, what: str) -> None:
+    """Wait until `condition` holds."""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"never came: {what}") from None
+
+
+class Turnstile(asyncio.Event):
+    """In the place of the event that an engine waits for before each token: it lets all through, or some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set()
+        self._permits = threading.Semaphore(0)
+        self._shut = threading.Event()
+
+    async def wait(self) -> Any:
+        """Until it is open, or a token may pass."""
+        while self._shut.is_set() and not self._permits.acquire(blocking=False):
+            await asyncio.sleep(0.002)
+        return True
+
+    def shut(self) -> None:
+        """Let nothing through any more."""
+        while self._permits.acquire(blocking=False):
+            pass
+        self._shut.set()
+
+    def open(self) -> None:
+        """Let everything through."""
+        self._shut.clear()
+
+    def permit(self, tokens: int = 1) -> None:
+        """Let so many tokens through."""
+        self._permits.release(tokens)
+
+
+class Engine:
+    """The simulated engine of the fleet."""
+
+    def __init__(self, url: str, app: web.Application) -> None:
+        self.url = url
+        self.turnstile = Turnstile()
+        self._app = app
+        app[CONTROL].stepping = self.turnstile
+
+    def calls(self, session_id: str) -> list[Entry]:
+        """What it was asked to generate for a session, in order."""
+        return [entry for entry in self._app[JOURNAL].entries if entry.headers.get("x-session-id") == session_id]
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    """A simulated engine with the tokenizer that comes along."""
+    with simulated(model="rollout-gateway/demo", tokenizer=DEMO_TOKENIZER) as (url, app):
+        yield Engine(url, app)
+
+
+def script(text: str) -> list[int]:
+    """`text` as ids of the engine's tokenizer, and the end of an answer."""
+    vocabulary = Vocabulary(DEMO_TOKENIZER)
+    end = vocabulary.id_of("<|im_end|>")
+    assert end is not None
+    return [*vocabulary.encode(text), end]
+
+
+class Gateway:
+    """One gateway as a process, on a port that stays its own."""
+
+    def __init__(self, engine_url: str, log: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._engine_url = engine_url
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Begin to start; `wait` says when it is there."""
+        settings = {
+            "model": "rollout-gateway/demo",
+            "engine": self._engine_url,
+            "port": self.port,
+            "stream-interval-tokens": 1,
+        }
+        words = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "gateway", "serve", *words],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**clean, "HF_HUB_OFFLINE": "1"},
+            )
+
+    def wait(self) -> None:
+        """Wait until it accepts requests."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, self._log.read_text()
+        assert json.loads(line)["event"] == "ready"
+
+    def kill(self) -> None:
+        """End it as the kernel does that has no memory left."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+@contextmanager
+def gateways(count: int, engine_url: str, folder: Path) -> Iterator[list[Gateway]]:
+    """So many gateways, ready."""
+    fleet = [Gateway(engine_url, folder / f"gateway-{number}.log") for number in range(count)]
+    try:
+        for one in fleet:
+            one.start()
+        for one in fleet:
+            one.wait()
+        yield fleet
+    finally:
+        for one in fleet:
+            one.kill()

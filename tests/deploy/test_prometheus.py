@@ -1,0 +1,65 @@
+"""Debian's Prometheus before a gateway under load: it reads it, every panel has data, and alerts fire for a cause."""
+
+import re
+
+import pytest
+
+from tests.deploy.prometheus import FOLDER, promtool
+from tests.deploy.prometheus_story import Seen, told
+
+ALERTS = ("PrefixBreaksRising", "RawLogprobsAtOtherTemperature", "RankDown", "EventLoopLagging", "GatewayDown")
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """The story, told once."""
+    return told(tmp_path_factory.mktemp("prometheus"))
+
+
+def test_a_gateway_and_a_fleet_found_by_file_are_scraped_with_the_admin_key(seen: Seen) -> None:
+    """By the deployed configuration, but for addresses, the key's file and the pace."""
+    jobs = {(target["labels"]["job"], target["labels"].get("fleet"), target["health"]) for target in seen.targets}
+
+    assert jobs == {("rollout-gateway", None, "up"), ("rollout-gateway-fleet", "main", "up")}
+
+
+def test_nothing_fires_and_nobody_fails_while_all_is_well(seen: Seen) -> None:
+    """Faithful agents, such as drop reasoning, and a pause with a policy announced in it."""
+    assert seen.well == []
+    assert seen.failures_well == []
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alerts_fire_for_their_cause_and_say_what_to_do(seen: Seen, alert: str) -> None:
+    """Agents that rewrite, a temperature, an engine and a gateway killed, a process that is stopped again and again."""
+    fired = seen.fired[alert]
+
+    assert fired["labels"].keys() >= {"job", "instance", "severity"}
+    assert fired["annotations"].keys() == {"summary", "description", "runbook"}
+    assert not re.search(r"<no value>|error|\{\{", fired["annotations"]["summary"])
+
+
+def test_every_query_of_every_panel_has_data(seen: Seen) -> None:
+    """Now and over the range, and not NaN alone."""
+    assert seen.panels_status == 0, seen.panels
+    assert re.search(r"^\d{2,} queries, 0 without data$", seen.panels, re.MULTILINE)
+
+
+def test_promtool_finds_nothing_to_say_of_the_exposition(seen: Seen) -> None:
+    """Of a gateway that everything has happened to."""
+    assert promtool("check", "metrics", given=seen.exposition) == (0, "")
+
+
+def test_promtool_takes_the_configuration() -> None:
+    """As it is deployed, where the key's file may be another machine's; and its rules."""
+    assert promtool("check", "config", "--syntax-only", str(FOLDER / "prometheus.yml"))[0] == 0
+    assert promtool("check", "config", "--lint-fatal", "--syntax-only", str(FOLDER / "prometheus.yml"))[0] == 0
+    assert promtool("check", "rules", "--lint-fatal", str(FOLDER / "rules.yml"))[0] == 0
+
+
+def test_promtool_finds_that_alerts_fire_when_they_should_alone() -> None:
+    """By tests.yml, beside the rules."""
+    status, said = promtool("test", "rules", str(FOLDER / "tests.yml"))
+
+    assert status == 0, said
+    assert "SUCCESS" in said
