@@ -100,8 +100,8 @@ class Story:
         sim = ("sim", "--port", "0", "--ranks", "2", "--token-delay-s", "0.004")
         self._engines = [self._child(f"engine-{number}", *sim) for number in range(2)]
         urls = [engine.ready() for engine in self._engines]
-        serve = ("serve", "--port", "0", "--model", "rollout-gateway/demo", "--admin-key", KEY)
-        serve += ("--health-interval-s", "0.5", "--renderer", "template", "--side-arrays", "routed_experts")
+        serve = ["serve", "--port", "0", "--model", "rollout-gateway/demo", "--admin-key", KEY]
+        serve += ["--health-interval-s", "0.5", "--renderer", "template", "--side-arrays", "routed_experts"]
         engines = [word for url in urls for word in ("--engine", url)]
         self._gateway = self._child("gateway", *serve, *engines)
         self._second = self._child("second", *serve, "--engine", urls[0])
