@@ -112,7 +112,7 @@ test-truth: setup ## of test-vllm, what holds rows against the model itself: log
 	tests/vllm/environment.sh vllm
 	$(BIN)/pytest tests/vllm/truth
 
-test-deploy: setup ## what deploy/ has for Prometheus, HAProxy and nginx, tried with Debian's own packages (installs them on first use, as root)
+test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
 	tests/deploy/environment.sh
 	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
 

@@ -1,8 +1,12 @@
 """What docs/fleet.md claims of its two balancers: Debian's own packages, before gateways that are processes."""
 
 import asyncio
+import logging
+import re
+import shlex
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -13,14 +17,27 @@ import aiohttp
 import orjson
 import pytest
 
-from gateway.wire.sse import SSEDecoder
 from tests.deploy import fleet
-from tests.deploy.fleet import Balancer, Client, Engine, Gateway, HAProxy, Json, Nginx, until
+from tests.deploy.fleet import Engine, Gateway, Json, until
+from tests.deploy.fleet_agents import (
+    HELLO,
+    TEXT,
+    Client,
+    body,
+    chat,
+    each,
+    first_ids,
+    going_on,
+    made,
+    next_ids,
+    outcome,
+    read,
+)
+from tests.deploy.fleet_balancers import DEPLOY, Balancer, HAProxy, Nginx
+
+log = logging.getLogger(__name__)
 
 SESSIONS = 1000
-HELLO = [{"role": "user", "content": "Hello?"}]
-TEXT = "one two three four five six seven eight nine ten"
-
 Fleet = list[Gateway]
 
 
@@ -47,9 +64,6 @@ async def balancer(
 ) -> AsyncIterator[Balancer]:
     kind = request.param
     assert shutil.which(kind.program), f"{kind.program} is missing: run tests/deploy/environment.sh"
-    tmp_path.chmod(0o755)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
     engine.turnstile.open()
     one = kind(tmp_path, three)
     try:
@@ -70,53 +84,6 @@ def client(http: aiohttp.ClientSession, balancer: Balancer) -> Client:
     return Client(http, balancer.url)
 
 
-def body(text: str = TEXT, **fields: Any) -> Json:
-    """A turn whose answer is settled."""
-    script = fleet.script(text)
-    return {"messages": HELLO, "vllm_xargs": {"script": script}, "return_token_ids": True, **fields}
-
-
-def chat(session_id: str) -> str:
-    """Where a session's turns are asked for."""
-    return f"/sessions/{session_id}/v1/chat/completions"
-
-
-async def each(names: Iterable[str], ask: Callable[[str], Any]) -> list[Any]:
-    """Ask for each of many, 32 at a time; the answers in the order of the names."""
-    turn = asyncio.Semaphore(32)
-
-    async def one(name: str) -> Any:
-        async with turn:
-            return await ask(name)
-
-    return await asyncio.gather(*map(one, names))
-
-
-async def made(client: Client, names: Iterable[str]) -> set[int]:
-    """Make sessions through the balancer, which reads their names in the header; the statuses of the answers."""
-    return set(await each(names, lambda name: client.status("/sessions", {"session_id": name}, X_Session_ID=name)))
-
-
-async def read(answer: aiohttp.ClientResponse) -> AsyncIterator[Json | None]:
-    """The events of a stream as they come; ``None`` for its end."""
-    decoder = SSEDecoder()
-    async for data in answer.content.iter_any():
-        for payload in decoder.feed(data):
-            yield None if payload == b"[DONE]" else orjson.loads(payload)
-
-
-async def next_ids(events: AsyncIterator[Json | None]) -> list[int]:
-    """The ids that the next event with ids brings."""
-    async for event in events:
-        assert event is not None, "the stream ended"
-        assert "error" not in event, event
-        for choice in event["choices"]:
-            if choice.get("token_ids"):
-                ids: list[int] = choice["token_ids"]
-                return ids
-    raise AssertionError("the stream broke off")
-
-
 async def test_a_thousand_sessions_stay_where_they_hash(balancer: Balancer, client: Client, three: Fleet):
     """Named in the header, in the path, or in the path with %2F: each is found by every name, on one gateway."""
     names = [f"{balancer.program}/stay/task-{number}" for number in range(SESSIONS)]
@@ -124,7 +91,7 @@ async def test_a_thousand_sessions_stay_where_they_hash(balancer: Balancer, clie
 
     held = [{name for name in await client.sessions(one) if name in set(names)} for one in three]
     shares = sorted(len(share) for share in held)
-    print(f"{balancer.program}: {SESSIONS} sessions on three gateways: {shares}")
+    log.info("%s: %d sessions on three gateways: %s", balancer.program, SESSIONS, shares)
     assert sum(shares) == len(set.union(*held)) == SESSIONS
     assert shares[0] > SESSIONS / 3 * 0.75
 
@@ -192,7 +159,7 @@ async def test_a_fourth_gateway_takes_a_quarter_and_a_reload_disturbs_no_stream(
         fresh = Client(anew, balancer.url)
         found = await each(names, lambda name: fresh.status(f"/sessions/{name}"))
         moved = [name for name, status in zip(names, found, strict=True) if status == 404]
-        print(f"{balancer.program}: a fourth gateway moved {len(moved)} of {SESSIONS}")
+        log.info("%s: a fourth gateway moved %d of %d", balancer.program, len(moved), SESSIONS)
         assert set(found) == {200, 404}
         assert SESSIONS * 0.18 < len(moved) < SESSIONS * 0.32
 
@@ -224,18 +191,8 @@ async def test_a_client_that_hangs_up_stops_the_engine(
     assert not call.finished
 
 
-async def first_ids(client: Client, name: str, *, stream: bool) -> None:
-    """Ask for a turn, and leave after its first ids or, where it is not streamed, never."""
-    async with client.post(chat(name), body(stream=stream)) as answer:
-        if stream:
-            await next_ids(read(answer))
-            answer.close()
-        else:
-            await answer.read()
-
-
 async def test_no_turn_is_sampled_twice_when_its_gateway_dies(
-    balancer: Balancer, client: Client, engine: Engine, three: Fleet
+    balancer: Balancer, client: Client, http: Any, engine: Engine, three: Fleet
 ):
     """Its sessions are 503 until it is back, on no other gateway meanwhile, and no call of theirs was made twice."""
     names = [f"{balancer.program}/dies/{number}" for number in range(24)]
@@ -269,16 +226,12 @@ async def test_no_turn_is_sampled_twice_when_its_gateway_dies(
         last.start()
         await asyncio.to_thread(last.wait)
 
-    assert await each(its, lambda name: client.status(chat(name), body())) == [200] * len(its)
+    assert await each(its, lambda name: client.status(chat(name), going_on())) == [200] * len(its)
     assert set(its) <= await client.sessions(last)
-
-
-async def outcome(client: Client, name: str, *, stream: bool) -> int | None:
-    """What a call is answered with; ``None`` for a connection that ends without an answer."""
-    try:
-        return await client.status(chat(name), body(stream=stream))
-    except aiohttp.ServerDisconnectedError:
-        return None
+    async with http.get(f"{last.url}/sessions/{its[0]}/turns") as answer:
+        assert [turn["reason"] for turn in (await answer.json())["data"]] == ["first_turn"]
+    async with http.get(f"{last.url}/sessions/{its[0]}") as answer:
+        assert (await answer.json())["group_id"] is None
 
 
 async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, client: Client, http: Any):
@@ -289,6 +242,19 @@ async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, c
     assert await client.status("/sessions", {"session_id": "s"}) == 400
     async with http.get(f"{balancer.url}/v1/models") as answer:
         assert (await answer.json())["data"][0]["id"] == "rollout-gateway/demo"
+
+
+async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
+    """Its commands, as they stand there."""
+    (commands,) = re.findall(r"```bash\n(.*?)```", (DEPLOY.parent / "docs" / "fleet.md").read_text(), re.DOTALL)
+    for line in commands.strip().splitlines():
+        here = line.replace(":8080", f":{balancer.port}").replace("task/17", f"{balancer.program}/17")
+        words = shlex.split(here.replace("task%2F17", f"{balancer.program}%2F17"))
+        process = await asyncio.create_subprocess_exec(
+            *words, stdout=asyncio.subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        said, _ = await process.communicate()
+        assert orjson.loads(said)["session_id"] == f"{balancer.program}/17"
 
 
 async def test_what_one_gateway_says_of_itself_is_not_offered(client: Client):
