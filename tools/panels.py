@@ -70,9 +70,10 @@ def _asks_of(board: Mapping[str, Any]) -> Iterator[Ask]:
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
             yield Ask(board["title"], f"variable {variable['name']}", variable["query"], variable["name"])
-    for panel in board["panels"]:
-        for target in panel.get("targets", ()):
-            yield Ask(board["title"], panel["title"], target["expr"])
+    for row in board["panels"]:
+        for panel in (row, *row.get("panels", ())):  # a row that is folded holds its own
+            for target in panel.get("targets", ()):
+                yield Ask(board["title"], panel["title"], target["expr"])
 
 
 class Prometheus:

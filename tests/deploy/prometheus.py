@@ -24,7 +24,9 @@ KEY_FILE, TARGET = "/run/secrets/gateway_admin_key", "gateway:8080"
 def hurried(rules: str) -> str:
     """The rules with each minute of a window and of a ``for`` made a second; thresholds stay."""
     rules = re.sub(r"\[(\d+)m\]", r"[\1s]", rules)
-    return re.sub(r"^( +for: \d+)m$", r"\1s", rules, flags=re.MULTILINE)
+    rules = re.sub(r"^( +for: \d+)m$", r"\1s", rules, flags=re.MULTILINE)
+    assert not re.search(r"\b\d+[mhd]\b", rules)
+    return rules
 
 
 def configured(folder: Path, target: str, fleet: str, key: str) -> Path:

@@ -40,6 +40,9 @@ _STOPPED_S, _RUNNING_S = 0.5, 0.4
 class Seen:
     """What Prometheus and its agents said, in the order of the story."""
 
+    gateway: str = ""
+    """Where the gateway is that all of it happens to, as Prometheus calls it; the second is killed in the end."""
+    second: str = ""
     targets: list[Json] = field(default_factory=list)
     well: list[Json] = field(default_factory=list)
     """Alerts that fired while all was well."""
@@ -52,7 +55,7 @@ class Seen:
     panels: str = ""
     """What ``tools.panels`` printed."""
     panels_status: int = -1
-    exposition: bytes = b""
+    exposition: str = ""
     took_s: float = 0.0
 
 
@@ -97,14 +100,15 @@ class Story:
         sim = ("sim", "--port", "0", "--ranks", "2", "--token-delay-s", "0.004")
         self._engines = [self._child(f"engine-{number}", *sim) for number in range(2)]
         urls = [engine.ready() for engine in self._engines]
-        serve = ("serve", "--port", "0", "--model", "rollout-gateway/demo", "--admin-key", KEY)
-        serve += ("--health-interval-s", "0.5", "--renderer", "template", "--side-arrays", "routed_experts")
+        serve = ["serve", "--port", "0", "--model", "rollout-gateway/demo", "--admin-key", KEY]
+        serve += ["--health-interval-s", "0.5", "--renderer", "template", "--side-arrays", "routed_experts"]
         engines = [word for url in urls for word in ("--engine", url)]
         self._gateway = self._child("gateway", *serve, *engines)
         self._second = self._child("second", *serve, "--engine", urls[0])
         self.url, second = self._gateway.ready(), self._second.ready()
-        addresses = (url.removeprefix("http://") for url in (self.url, second))
-        self.prometheus: Prometheus = stack.enter_context(prometheus(configured(folder, *addresses, KEY)))
+        self.seen.gateway, self.seen.second = (url.removeprefix("http://") for url in (self.url, second))
+        config = configured(folder, self.seen.gateway, self.seen.second, KEY)
+        self.prometheus: Prometheus = stack.enter_context(prometheus(config))
 
     def _child(self, name: str, *words: str) -> Child:
         child = Child(self._folder / f"{name}.log", *words)
@@ -166,7 +170,7 @@ class Story:
         self.seen.panels, self.seen.panels_status = said.decode(), asking.returncode or 0
         async with http.get(f"{self.url}/metrics", headers={"Authorization": f"Bearer {KEY}"}) as response:
             assert response.status == 200
-            self.seen.exposition = await response.read()
+            self.seen.exposition = await response.text()
 
     async def _late(self) -> None:
         """A process that does not run half of the time."""

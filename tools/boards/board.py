@@ -57,9 +57,8 @@ def text_of(dashboard: Dashboard) -> str:
     return json.dumps(made, cls=JSONEncoder, indent=2, ensure_ascii=False) + "\n"
 
 
-def with_row(dashboard: Dashboard, title: str, *panels: Builder[Panel]) -> Dashboard:
-    """The dashboard with these panels, side by side as far as they fit, below a title."""
+def add_row(dashboard: Dashboard, title: str, *panels: Builder[Panel]) -> None:
+    """Add these panels, side by side as far as they fit, below a title."""
     dashboard.with_row(Row(title))
     for panel in panels:
         dashboard.with_panel(panel)
-    return dashboard

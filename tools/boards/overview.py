@@ -2,8 +2,8 @@
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from tools.boards.board import board, with_row
-from tools.boards.panel import lines, number, of, quantile, quantiles, rate, total
+from tools.boards.board import add_row, board
+from tools.boards.panel import lines, number, of, quantile, quantiles, rate, rates, total
 
 _OURS = 'phase!~"queue|engine"'
 """The phases of a turn that the gateway itself takes time for."""
@@ -12,10 +12,12 @@ _OURS = 'phase!~"queue|engine"'
 def overview() -> Dashboard:
     """Health, turns, time and what the process holds."""
     dashboard = board("overview", "overview", "Whether gateways are well, how much they do, and how long it takes.")
-    return _process(_time(_turns(_now(dashboard))))
+    for add in (_now, _turns, _trouble, _time, _process, _streams):
+        add(dashboard)
+    return dashboard
 
 
-def _now(dashboard: Dashboard) -> Dashboard:
+def _now(dashboard: Dashboard) -> None:
     calls = "gateway_calls_total"
     failed = " / ".join((rate(calls, matchers='result="failed"'), rate(calls)))
     panels = [
@@ -31,17 +33,18 @@ def _now(dashboard: Dashboard) -> Dashboard:
             (total("gateway_build_info", "version"), "{{version}}"),
         ),
     ]
-    return with_row(dashboard, "Now", *panels)
+    add_row(dashboard, "Now", *panels)
 
 
-def _turns(dashboard: Dashboard) -> Dashboard:
+def _turns(dashboard: Dashboard) -> None:
     panels = [
-        lines(
+        rates(
             "Calls by result",
             "Each call of a turn's route once: answered, replayed from a recorded turn, refused (the caller's fault), "
             "failed (an engine's, the renderer's or our fault), or left by its client.",
             "reqps",
-            (rate("gateway_calls_total", "result"), "{{result}}"),
+            "gateway_calls_total",
+            "result",
             stacked=True,
         ),
         lines(
@@ -51,35 +54,45 @@ def _turns(dashboard: Dashboard) -> Dashboard:
             (rate("gateway_turns_total", "dialect, status"), "{{dialect}} {{status}}"),
             stacked=True,
         ),
-        lines(
-            "Errors by code",
-            "Error answers, as agents see them. The log has a line for each.",
-            "reqps",
-            (rate("gateway_errors_total", "code"), "{{code}}"),
-        ),
-        lines(
+        rates(
             "Tokens by type",
             "Tokens of recorded turns: of prompts, sampled, and sampled beyond a stop and discarded (overshoot).",
             "short",
-            (rate("gateway_tokens_total", "type"), "{{type}}"),
+            "gateway_tokens_total",
+            "type",
         ),
-        lines(
+    ]
+    add_row(dashboard, "Turns", *panels)
+
+
+def _trouble(dashboard: Dashboard) -> None:
+    panels = [
+        rates(
+            "Errors by code",
+            "Error answers, as agents see them. The log has a line for each.",
+            "reqps",
+            "gateway_errors_total",
+            "code",
+        ),
+        rates(
             "Aborts by reason",
             "Turns recorded as aborted. Long answers are aborted more often than short ones, which biases lengths.",
             "reqps",
-            (rate("gateway_aborts_total", "reason"), "{{reason}}"),
+            "gateway_aborts_total",
+            "reason",
         ),
-        lines(
+        rates(
             "Retries",
             "Marked retries that joined a turn in flight, or got the answer of a recorded one.",
             "reqps",
-            (rate("gateway_retries_total", "outcome"), "{{outcome}}"),
+            "gateway_retries_total",
+            "outcome",
         ),
     ]
-    return with_row(dashboard, "Turns", *panels)
+    add_row(dashboard, "Errors, aborts and retries", *panels)
 
 
-def _time(dashboard: Dashboard) -> Dashboard:
+def _time(dashboard: Dashboard) -> None:
     ours = f"{rate('gateway_phase_seconds_sum', matchers=_OURS)} / {rate('gateway_turns_total')}"
     panels = [
         lines(
@@ -116,10 +129,10 @@ def _time(dashboard: Dashboard) -> Dashboard:
             span=12,
         ),
     ]
-    return with_row(dashboard, "Time", *panels)
+    add_row(dashboard, "Time", *panels)
 
 
-def _process(dashboard: Dashboard) -> Dashboard:
+def _process(dashboard: Dashboard) -> None:
     panels = [
         lines(
             "Event loop lag",
@@ -140,6 +153,12 @@ def _process(dashboard: Dashboard) -> Dashboard:
             "short",
             (total("gateway_session_tokens", "instance"), "{{instance}}"),
         ),
+    ]
+    add_row(dashboard, "Process", *panels)
+
+
+def _streams(dashboard: Dashboard) -> None:
+    panels = [
         lines(
             "Streams",
             "Streams that clients read at the moment.",
@@ -153,11 +172,12 @@ def _process(dashboard: Dashboard) -> Dashboard:
             (total("gateway_stream_buffered_bytes", "instance"), "all {{instance}}"),
             (f"max by (instance) ({of('gateway_stream_buffered_bytes_max')})", "slowest {{instance}}"),
         ),
-        lines(
+        rates(
             "Log lines dropped",
             "Lines that nobody took from standard error in time.",
             "short",
-            (rate("gateway_log_lines_dropped_total", "instance"), "{{instance}}"),
+            "gateway_log_lines_dropped_total",
+            "instance",
         ),
     ]
-    return with_row(dashboard, "Process", *panels)
+    add_row(dashboard, "Streams and log", *panels)

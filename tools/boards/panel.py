@@ -70,6 +70,13 @@ def lines(
     return panel
 
 
+def rates(
+    title: str, text: str, unit: str, name: str, label: str, *, span: int = 8, stacked: bool = False
+) -> Builder[Panel]:
+    """What a counter grows by per second, a line for each value of one of its labels."""
+    return lines(title, text, unit, (rate(name, label), f"{{{{{label}}}}}"), span=span, stacked=stacked)
+
+
 def number(title: str, text: str, unit: str, *queries: Query, span: int = 4) -> Builder[Panel]:
     """What is so now, in large figures."""
     panel = stat.Panel().title(title).description(text).datasource(SOURCE).unit(unit).span(span).height(4)

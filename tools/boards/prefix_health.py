@@ -2,8 +2,8 @@
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from tools.boards.board import board, with_row
-from tools.boards.panel import lines, number, rate, total
+from tools.boards.board import add_row, board
+from tools.boards.panel import lines, number, rate, rates, total
 
 _LATER = 'reason!="first_turn"'
 _BROKEN = f'how="rendered",{_LATER}'
@@ -12,10 +12,13 @@ _BROKEN = f'how="rendered",{_LATER}'
 def prefix_health() -> Dashboard:
     """Bridges and breaks, differences in what clients send back, and the evidence that turns have."""
     text = "Whether prompts extend what was sampled, why they do not, and what logprobs are worth."
-    return _evidence(_history(_breaks(_now(board("prefix-health", "prefix health", text)))))
+    dashboard = board("prefix-health", "prefix health", text)
+    for add in (_now, _breaks, _bridges, _history, _evidence):
+        add(dashboard)
+    return dashboard
 
 
-def _now(dashboard: Dashboard) -> Dashboard:
+def _now(dashboard: Dashboard) -> None:
     broken = f"{rate('gateway_prompts_total', matchers=_BROKEN)} / {rate('gateway_prompts_total', matchers=_LATER)}"
     reused, prefix = (rate("gateway_prompt_prefix_tokens_total", matchers=m) for m in ('source="reused"', ""))
     inexact = rate("gateway_turn_distributions_total", matchers='logprobs_exact="false"')
@@ -42,16 +45,17 @@ def _now(dashboard: Dashboard) -> Dashboard:
             span=8,
         ),
     ]
-    return with_row(dashboard, "Now", *panels)
+    add_row(dashboard, "Now", *panels)
 
 
-def _breaks(dashboard: Dashboard) -> Dashboard:
+def _breaks(dashboard: Dashboard) -> None:
     panels = [
-        lines(
+        rates(
             "Prompts",
             "Bridged prompts extend what was sampled; rendered ones begin a row.",
             "reqps",
-            (rate("gateway_prompts_total", "how"), "{{how}}"),
+            "gateway_prompts_total",
+            "how",
             stacked=True,
         ),
         lines(
@@ -61,18 +65,26 @@ def _breaks(dashboard: Dashboard) -> Dashboard:
             "reqps",
             (rate("gateway_prompts_total", "reason", 'how="rendered"'), "{{reason}}"),
         ),
-        lines(
+        rates(
             "Prompt tokens",
             "Prompt tokens taken over from earlier turns, and those that were rendered anew.",
             "short",
-            (rate("gateway_prompt_prefix_tokens_total", "source"), "{{source}}"),
+            "gateway_prompt_prefix_tokens_total",
+            "source",
             stacked=True,
         ),
-        lines(
+    ]
+    add_row(dashboard, "Bridges and breaks", *panels)
+
+
+def _bridges(dashboard: Dashboard) -> None:
+    panels = [
+        rates(
             "Bridge audits",
             "Certified bridges that were held against a full render. One that failed is used no more.",
             "reqps",
-            (rate("gateway_bridge_audits_total", "result"), "{{result}}"),
+            "gateway_bridge_audits_total",
+            "result",
             span=12,
         ),
         lines(
@@ -83,31 +95,33 @@ def _breaks(dashboard: Dashboard) -> Dashboard:
             span=12,
         ),
     ]
-    return with_row(dashboard, "Bridges and breaks", *panels)
+    add_row(dashboard, "What is known of bridges", *panels)
 
 
-def _history(dashboard: Dashboard) -> Dashboard:
+def _history(dashboard: Dashboard) -> None:
     panels = [
-        lines(
+        rates(
             "Differences by kind",
             "Answers that clients sent back otherwise than they got them, and that were accepted: the recorded tokens "
             "stand in the prompt.",
             "reqps",
-            (rate("gateway_message_differences_total", "kind"), "{{kind}}"),
+            "gateway_message_differences_total",
+            "kind",
             span=12,
         ),
-        lines(
+        rates(
             "Tokens of those answers",
             "Sampled tokens of the answers that came back so: what would be lost if they did not match.",
             "short",
-            (rate("gateway_message_difference_tokens_total", "kind"), "{{kind}}"),
+            "gateway_message_difference_tokens_total",
+            "kind",
             span=12,
         ),
     ]
-    return with_row(dashboard, "What clients send back", *panels)
+    add_row(dashboard, "What clients send back", *panels)
 
 
-def _evidence(dashboard: Dashboard) -> Dashboard:
+def _evidence(dashboard: Dashboard) -> None:
     panels = [
         lines(
             "Turns by distribution",
@@ -118,11 +132,12 @@ def _evidence(dashboard: Dashboard) -> Dashboard:
                 "{{distribution}} exact={{logprobs_exact}}",
             ),
         ),
-        lines(
+        rates(
             "Flags",
             "What was odd about recorded answers: tool calls that could not be read, answers cut at a stop …",
             "reqps",
-            (rate("gateway_turn_flags_total", "flag"), "{{flag}}"),
+            "gateway_turn_flags_total",
+            "flag",
         ),
         lines(
             "Side arrays missing",
@@ -131,4 +146,4 @@ def _evidence(dashboard: Dashboard) -> Dashboard:
             (rate("gateway_side_arrays_missing_total", "array, engine"), "{{array}} {{engine}}"),
         ),
     ]
-    return with_row(dashboard, "Evidence", *panels)
+    add_row(dashboard, "Evidence", *panels)

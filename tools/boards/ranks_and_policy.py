@@ -2,8 +2,8 @@
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from tools.boards.board import board, with_row
-from tools.boards.panel import lines, number, of, rate, total
+from tools.boards.board import add_row, board
+from tools.boards.panel import lines, number, of, rate, rates, total
 
 _RANK, _EACH = "engine, rank", "{{engine}} #{{rank}}"
 
@@ -11,10 +11,13 @@ _RANK, _EACH = "engine, rank", "{{engine}} #{{rank}}"
 def ranks_and_policy() -> Dashboard:
     """Health and load of each rank, cuts and moves, pauses and policies."""
     text = "Which ranks are well, how loaded they are, what was cut or moved, and which policy samples."
-    return _policy(_cuts(_load(_now(board("ranks-and-policy", "ranks and policy", text)))))
+    dashboard = board("ranks-and-policy", "ranks and policy", text)
+    for add in (_now, _load, _cuts, _policy):
+        add(dashboard)
+    return dashboard
 
 
-def _now(dashboard: Dashboard) -> Dashboard:
+def _now(dashboard: Dashboard) -> None:
     panels = [
         number(
             "Ranks",
@@ -30,10 +33,10 @@ def _now(dashboard: Dashboard) -> Dashboard:
         ),
         number("Paused", "Gateways that hold their turns.", "short", (total("gateway_paused"), "")),
     ]
-    return with_row(dashboard, "Now", *panels)
+    add_row(dashboard, "Now", *panels)
 
 
-def _load(dashboard: Dashboard) -> Dashboard:
+def _load(dashboard: Dashboard) -> None:
     share = f"{total('gateway_rank_resident_tokens', _RANK)} / {total('gateway_rank_capacity_tokens', _RANK)}"
     panels = [
         lines(
@@ -70,22 +73,24 @@ def _load(dashboard: Dashboard) -> Dashboard:
             (total("gateway_rank_capacity_tokens", _RANK), _EACH),
         ),
     ]
-    return with_row(dashboard, "Load", *panels)
+    add_row(dashboard, "Load", *panels)
 
 
-def _cuts(dashboard: Dashboard) -> Dashboard:
+def _cuts(dashboard: Dashboard) -> None:
     panels = [
-        lines(
+        rates(
             "Cuts by reason",
             "Calls of engines that ended before their answers did.",
             "reqps",
-            (rate("gateway_cuts_total", "reason"), "{{reason}}"),
+            "gateway_cuts_total",
+            "reason",
         ),
-        lines(
+        rates(
             "Cut answers",
             "What became of them: carried on, made anew, finished as they were, or given up.",
             "reqps",
-            (rate("gateway_resumes_total", "outcome"), "{{outcome}}"),
+            "gateway_resumes_total",
+            "outcome",
         ),
         lines(
             "Tokens carried on from",
@@ -93,25 +98,27 @@ def _cuts(dashboard: Dashboard) -> Dashboard:
             "short",
             (rate("gateway_resumed_tokens_total"), "tokens"),
         ),
-        lines(
+        rates(
             "Moves by reason",
             "Sessions that went to another rank than the one that has their prefix.",
             "reqps",
-            (rate("gateway_session_moves_total", "reason"), "{{reason}}"),
+            "gateway_session_moves_total",
+            "reason",
             span=12,
         ),
-        lines(
+        rates(
             "Tokens prefilled again",
             "What those moves cost.",
             "short",
-            (rate("gateway_reprefill_tokens_total", "reason"), "{{reason}}"),
+            "gateway_reprefill_tokens_total",
+            "reason",
             span=12,
         ),
     ]
-    return with_row(dashboard, "Cuts and moves", *panels)
+    add_row(dashboard, "Cuts and moves", *panels)
 
 
-def _policy(dashboard: Dashboard) -> Dashboard:
+def _policy(dashboard: Dashboard) -> None:
     panels = [
         lines(
             "Policy ordinal",
@@ -148,4 +155,4 @@ def _policy(dashboard: Dashboard) -> Dashboard:
             span=12,
         ),
     ]
-    return with_row(dashboard, "Policy and pauses", *panels)
+    add_row(dashboard, "Policy and pauses", *panels)
