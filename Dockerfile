@@ -4,7 +4,6 @@
 # Another base needs Python 3.11 or later at the same place in both, with its venv module.
 ARG BASE=docker.io/library/python:3.13-slim-trixie
 
-# hadolint ignore=DL3006
 FROM ${BASE} AS build
 WORKDIR /src
 RUN python3 -m venv /tools
@@ -21,7 +20,6 @@ RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     && /tools/bin/pip --python /opt/gateway/bin/python install --compile --constraint requirements-dev.lock \
        "$(ls /dist/*.whl)[prime]"
 
-# hadolint ignore=DL3006
 FROM ${BASE}
 ARG VERSION=
 ARG REVISION=
