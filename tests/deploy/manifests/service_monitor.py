@@ -1,0 +1,32 @@
+"""Hold a ServiceMonitor to the Prometheus Operator's CRD, as typed: JSON on stdin; what is ill, or unknown there, is printed.
+
+Run by the environment of the validators. A type drops fields that it does not know, which is how they are found.
+"""
+
+import json
+import sys
+from typing import Any
+
+from cloudcoil.models.prometheus_operator.v1 import ServiceMonitor
+
+
+def unknown(given: Any, kept: Any, path: str = "") -> list[str]:
+    """The fields of `given` that `kept` has not."""
+    if isinstance(given, dict):
+        return [
+            found
+            for name, value in given.items()
+            for found in (unknown(value, kept[name], f"{path}.{name}") if name in kept else [f"{path}.{name} is unknown"])
+        ]
+    if isinstance(given, list):
+        return [
+            found
+            for number, pair in enumerate(zip(given, kept, strict=True))
+            for found in unknown(*pair, f"{path}.{number}")
+        ]
+    return []
+
+
+monitor = json.load(sys.stdin)
+typed = ServiceMonitor.model_validate(monitor)
+print("\n".join(unknown(monitor, typed.model_dump(by_alias=True, exclude_unset=True, mode="json"))), end="")
