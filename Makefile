@@ -1,8 +1,9 @@
 # One way to do each thing; every target works from a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth test-deploy serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -110,6 +111,10 @@ test-kill: setup ## two real vLLMs, one of which is killed amid an answer
 test-truth: setup ## of test-vllm, what holds rows against the model itself: logprobs beside Hugging Face's
 	tests/vllm/environment.sh vllm
 	$(BIN)/pytest tests/vllm/truth
+
+test-deploy: setup ## what deploy/ has for Prometheus, HAProxy and nginx, tried with Debian's own packages (installs them on first use, as root)
+	tests/deploy/environment.sh
+	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

@@ -28,6 +28,7 @@ from gateway.edge.engine import Engine
 from gateway.edge.gate import Gate
 from gateway.edge.log import configure as configure_log
 from gateway.edge.log import hush
+from gateway.edge.loop_lag import watch_lag
 from gateway.edge.loops import looping
 from gateway.edge.metrics import Metrics
 from gateway.edge.pause import Pauses
@@ -142,6 +143,8 @@ def _server(settings: Settings, deps: Deps) -> Server:
     tasks = WaitedTasks(settings.disconnect_grace_s)
     retries = Retries(settings.retry_window_s, settings.retry_window_calls, time.monotonic)
     streams = _streams(settings)
+    census = sessions.census
+    deps.metrics.show_sessions(lambda: len(sessions), lambda: census.turns, lambda: census.tokens)
     deps.metrics.show_streams(streams.buffered_bytes)
     deps.metrics.show_bridges(lambda: deps.renderers.certifications, deps.renderers.audits)
     calls = Calls(deps, sessions, tasks, retries, streams=streams, noise=noise, tag_headers=settings.tag_header)
@@ -207,7 +210,7 @@ async def _lifespan(server: Server, sync: AdminSync) -> AsyncIterator[None]:
         last_first.push_async_callback(server.calls.tasks.drain)  # a request that came late has begun another
         last_first.push_async_callback(sync.pauses.close)
         await backends.refresh()
-        loops = [backends.checks.run, sync.pauses.run, sync.draining.run]
+        loops = [backends.checks.run, sync.pauses.run, sync.draining.run, partial(watch_lag, deps.metrics)]
         if deps.resuming.attempts:
             loops.append(partial(deps.resuming.stalls.run, backends))
         await last_first.enter_async_context(looping(loops))

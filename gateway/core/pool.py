@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 _TOKENS_OF_A_TURN = 8192
 """So many tokens, queued or resident, weigh as much as a turn in flight."""
+MoveReason = Literal["removed", "draining", "down", "overloaded", "demanded"]
+"""Why a session goes to another rank: `demanded` by the call, which its own does not suit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +30,7 @@ class Affinity:
     """Whether the session is known not to come back."""
     shuns: str | None = None
     """The rank that failed its last call: others come before it while there are."""
-    left: tuple[str, str, int] | None = None
+    left: tuple[str, MoveReason, int] | None = None
     """The rank that it was on, why it left, and what it had cached there, until a turn has gone to another."""
 
 

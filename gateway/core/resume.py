@@ -10,6 +10,8 @@ from gateway.core.types import CutReason, Sampling
 NextStep = Literal["finished", "length", "resume", "restart", "again", "give_up"]
 """A cut answer is complete as it is (by a stop, or since its length is used up); goes on from its ids; is discarded and
 made anew; is asked for once more, nothing having been sampled; or fails."""
+ResumeOutcome = Literal["finished", "resumed", "restarted", "gave_up"]
+"""What has become of a cut answer, where some of it had been sampled; `finished` as it was, by a stop or its length."""
 
 _WANTED: frozenset[CutReason] = frozenset({"pause", "removed"})
 """Cuts that somebody wanted."""

@@ -126,6 +126,16 @@ class Turn:
         """Length ``P`` of the whole prompt."""
         return self.prompt.length
 
+    @property
+    def reused_tokens(self) -> int:
+        """How many of the prompt's ids are those of its base, prompt and completion."""
+        return self.base.prompt.length + len(self.base.completion.ids) if self.base else 0
+
+    @property
+    def added_tokens(self) -> int:
+        """How many ids were rendered or sampled for it."""
+        return self.prompt.length - self.reused_tokens + len(self.completion.ids)
+
     def prompt_ids(self) -> "array[int]":
         """The whole prompt; shape ``(P,)``. Costs its length."""
         return self.prompt.ids()

@@ -14,7 +14,7 @@ from gateway.edge.checks import PATIENCE_S, Checks
 from gateway.edge.engine import Engine
 from gateway.edge.gate import Gate
 from gateway.edge.lease import Lease
-from gateway.edge.metrics import Metrics
+from gateway.edge.metrics import Metrics, RankView
 from gateway.edge.place import Place
 from gateway.edge.places import Places
 from gateway.edge.queues import Queues
@@ -111,13 +111,12 @@ class Backends:
 
     def _add(self, place: Place) -> None:
         self.places.add(place)
-        self._metrics.show_rank(
-            place.rank.engine.url,
-            place.rank.number,
-            in_flight=lambda: place.in_flight,
-            waiting=lambda: place.waiting,
-            resident_tokens=lambda: self.places.resident_tokens(place),
-        )
+        self._metrics.show_rank(place.rank.engine.url, place.rank.number, lambda: self._view(place))
+
+    def _view(self, place: Place) -> RankView:
+        rank, resident_tokens = place.rank, self.places.resident_tokens(place)
+        load = place.in_flight, place.waiting, resident_tokens, rank.capacity_tokens
+        return RankView(rank.serves, rank.health.state, *load)
 
     def remove(self, engine: Engine) -> None:
         """Have an engine no more. Who waits for it goes elsewhere; calls under way are not ended, nor is it closed."""

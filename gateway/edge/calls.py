@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 
 import structlog
 from aiohttp import web
@@ -15,9 +16,10 @@ from gateway.core.types import TurnRequest, deltas
 from gateway.edge.body import json_answer, refuse_other_media
 from gateway.edge.delivery import ClientLeft, conclude, watched
 from gateway.edge.deps import Deps
-from gateway.edge.failure import noted
+from gateway.edge.failure import RESULT, noted
 from gateway.edge.feed import Feed
 from gateway.edge.labels import labels_of
+from gateway.edge.phases import Phases
 from gateway.edge.request_id import request_id_of
 from gateway.edge.retries import Retries, Taken, digest_of, sending_of
 from gateway.edge.session import TurnCall
@@ -67,13 +69,16 @@ class Calls:
 
     async def take(self, request: web.Request, dialect: Dialect) -> web.StreamResponse:
         """Answer a call in a dialect: with the turns of the one that it repeats, or with turns of its own."""
+        arrived_s = perf_counter()
         refuse_other_media(request)
         body = await request.read()
+        there_s = perf_counter()
 
         def read() -> tuple[TurnRequest, bytes]:
             return dialect.decode(body, self._noise), digest_of(dialect.NAME, body)
 
         asked, digest = read() if len(body) < _LARGE_BODY_BYTES else await asyncio.to_thread(read)
+        self._deps.metrics.took("decode", perf_counter() - there_s)
         named = request.match_info.get("sid") or request.headers.get("X-Session-ID") or asked.session_hint
         rank_number = _rank_number(request)
         scope = checked_session_id(named) if named else None
@@ -82,11 +87,11 @@ class Calls:
         sending = sending_of(scope, digest, request.headers)
         task = self.retries.find(sending)
         if task is None:
-            task = self._begin(asked, scope, request_id_of(request), rank_number)
+            task = self._begin(asked, scope, request_id_of(request), rank_number, dialect.NAME, arrived_s)
             self.retries.add(sending, task)
         else:
             headers[_REPLAYED] = "true"
-            self._deps.metrics.replays.inc()
+            self._deps.metrics.retries.inc("joined" if task.running else "replayed")
         try:
             answer = self._streamed if asked.stream else self._whole
             with watched(request, self._streams.stall_s):
@@ -99,9 +104,17 @@ class Calls:
             raise
 
     def _begin(
-        self, asked: TurnRequest, named: str | None, request_id: str, rank_number: int | None
+        self,
+        asked: TurnRequest,
+        named: str | None,
+        request_id: str,
+        rank_number: int | None,
+        dialect: str,
+        arrived_s: float,
     ) -> WaitedTask[Taken]:
-        session_id = named or self._sessions.found(asked) or _new_id("s")
+        phases = Phases()
+        with phases.timed("match"):
+            session_id = named or self._sessions.found(asked) or _new_id("s")
         turn_ids = tuple(_new_id("turn") for _ in range(asked.n))
         version = self._deps.versions.now
         feed = Feed(session_id, turn_ids, self._streams.room_bytes, version) if asked.stream else None
@@ -110,9 +123,12 @@ class Calls:
             asked,
             turn_ids,
             request_id,
+            dialect,
             anonymous=not named,
             version=version,
             rank_number=rank_number,
+            arrived_s=arrived_s,
+            phases=phases,
             feed=feed,
         )
         call.tell, call.is_alone = self.tasks.fail, self.tasks.is_alone
@@ -125,11 +141,14 @@ class Calls:
 
     async def _turns(self, call: TurnCall) -> Taken:
         # The session is held by the task, not by the request: a turn is recorded after its client has left.
-        with self._sessions.entered(call) as session:
-            call.request = session.terms.governed(call.request)
-            turns = await take_turn(call, session, self._deps)
-            self._sessions.note(session, call.request.messages, turns)
-            return Taken(session, turns, call.version)
+        try:
+            with self._sessions.entered(call) as session:
+                call.request = session.terms.governed(call.request)
+                turns = await take_turn(call, session, self._deps)
+                self._sessions.note(session, call.request.messages, turns)
+                return Taken(session, turns, call.version)
+        finally:
+            call.phases.tell(self._deps.metrics)
 
     async def _whole(
         self, request: web.Request, asked: TurnRequest, dialect: Dialect, task: WaitedTask[Taken], headers: _Headers
@@ -138,7 +157,9 @@ class Calls:
         taken = await task.wait()
         encode = partial(dialect.encode, taken.turns, asked, created_s=int(time.time()), text_of=self._deps.text_of)
         # Twenty thousand ids with their logprobs take 60 ms, and with alternatives two seconds.
+        began_s = perf_counter()
         body = await asyncio.to_thread(encode) if asked.top_logprobs is not None else encode()
+        self._deps.metrics.took("encode", perf_counter() - began_s)
         ids = [turn.id for turn in taken.turns]
         response = json_answer(body, headers=headers | _facts(taken.session.id, ids, taken.version))
         try:
@@ -178,6 +199,8 @@ class Calls:
                     _note_loss(task)
                     await stream.send([answer.failure(noted(error, request, self._deps.metrics))])
                     await stream.close()
+                finally:
+                    self._deps.metrics.took("encode", stream.encode_s)
         return stream.response
 
 
@@ -196,6 +219,7 @@ def _rank_number(request: web.Request) -> int | None:
 def _note_delivery(request: web.Request, taken: Taken, headers: _Headers) -> None:
     """An answer has reached its client."""
     taken.note_delivery(delivered=True)
+    request.setdefault(RESULT, "replayed" if _REPLAYED in headers else "answered")
     if _REPLAYED in headers:
         about = {"session_id": taken.session.id, "request_id": request_id_of(request)}
         log.info("replay", turn_ids=[turn.id for turn in taken.turns], **about)

@@ -9,6 +9,8 @@ from gateway.edge.request_id import request_id_of
 from gateway.errors import GatewayError, NoRank
 
 log = structlog.get_logger()
+RESULT = web.RequestKey("RESULT", str)
+"""What a call has come to, the first that is known; without it its client has left. See `Result` in metric_table."""
 
 
 def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayError:
@@ -24,5 +26,6 @@ def noted(error: Exception, request: web.Request, metrics: Metrics) -> GatewayEr
         log.warning("failed", code=error.code, status=error.status, **about, **where(error))
     # It has been told, and would keep what was in hand wherever it passed; and see `_forget` in edge/tasks.
     failure.__traceback__ = None
-    metrics.errors.labels(code=error.code).inc()
+    metrics.errors.inc(error.code)
+    request.setdefault(RESULT, "refused" if error.status < 500 else "failed")
     return error

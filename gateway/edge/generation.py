@@ -20,6 +20,7 @@ from gateway.edge.broken_call import BrokenCall, broken_call_of, is_misplaced
 from gateway.edge.choice import Choice, Plan, decoded
 from gateway.edge.deps import Deps
 from gateway.edge.lease import Lease
+from gateway.edge.pace import Pace
 from gateway.edge.running import EngineCall
 from gateway.edge.sampling_plan import SamplingPlan
 from gateway.edge.session import Session, TurnCall
@@ -52,6 +53,7 @@ class Generation:
         self._resumable = is_resumable(choice.request.sampling, constrained=constrained)
         self._attempts = Attempts(deps.resuming.attempts, deps.backends.places.bounds.resume_timeout_s)
         self._placings = self._attempts if deps.resuming.attempts else Attempts(1, 1.0)
+        self._pace = Pace(deps.metrics, call.arrived_s)
         self._was_cut = False
         self._calls = 0
 
@@ -66,12 +68,11 @@ class Generation:
                     continue
                 if broken is not None:
                     await self._carry_on(broken)
-            whole, deps = self.choice.whole, self.deps
-            note_missing(deps.side_arrays, whole.completion, whole.settled.rank.engine, deps.metrics)
+            note_missing(self.deps.side_arrays, self.choice.whole, self.deps.metrics)
         except Exception as error:
             self.choice.failed = True
             if self._was_cut:
-                self.deps.metrics.resumes.labels(outcome="gave_up").inc()
+                self.deps.metrics.resumes.inc("gave_up")
             if isinstance(error, EngineProtocolError):
                 # An engine whose evidence fails once is not believed for the rest of its call either.
                 self.choice.collector.retract()
@@ -135,7 +136,7 @@ class Generation:
             choice.collector.retract()
             choice.keep(None)
             lease.affinity.shuns = lease.rank.name
-            self.deps.metrics.cuts.labels(reason="engine_error").inc()
+            self.deps.metrics.cuts.inc("engine_error")
             return BrokenCall("engine_error", error)
 
     async def _outwait(self, error: LogprobsUntold) -> None:
@@ -170,7 +171,7 @@ class Generation:
         events = rank.engine.generate(body, request_id=request_id, rank=rank.number, session_id=self.session.id)
         error: EngineError | None = None
         try:
-            with deps.running.under_way(engine_call), deps.resuming.stalls.watched(engine_call) as silence:
+            with self._pace, deps.running.under_way(engine_call), deps.resuming.stalls.watched(engine_call) as silence:
                 async with aclosing(events):
                     await self._read(events, lease, silence)
         except EngineError as failure:
@@ -186,9 +187,9 @@ class Generation:
                 assert choice.settled is not None
                 choice.settled = await self._proven(choice.settled)
                 heard = self.deps.backends.gate.held != "all"  # or it is judged when it can be
-            ids = choice.collector.feed(payload)
-            if not ids:
+            if not (ids := choice.collector.feed(payload)):
                 continue
+            self._pace.heard(len(ids))
             lease.heard()
             silence.begun = True
             if self.call.feed is not None:
@@ -216,7 +217,7 @@ class Generation:
             return None
         broken = broken_call_of(collector, engine_call, error)
         self._note(lease, broken)
-        self.deps.metrics.cuts.labels(reason=broken.reason).inc()
+        self.deps.metrics.cuts.inc(broken.reason)
         if not self.deps.resuming.attempts:
             raise broken.error
         choice.keep(await decoded(collector.partial, [choice]), broken.reason)
@@ -251,17 +252,17 @@ class Generation:
         self._tell(broken, found)
         match found:
             case "finished" | "length":
-                metrics.resumes.labels(outcome="finished").inc()
+                metrics.resumes.inc("finished")
                 choice.whole = choice.sampled(FinishReason.STOP if found == "finished" else FinishReason.LENGTH)
                 return
             case "give_up":
                 raise broken.error
             case "restart":
-                metrics.resumes.labels(outcome="restarted").inc()
+                metrics.resumes.inc("restarted")
                 await self._discard()
             case "resume":
-                metrics.resumes.labels(outcome="resumed").inc()
-                metrics.resumed_tokens.inc(self._position)
+                metrics.resumes.inc("resumed")
+                metrics.resumed_tokens.inc(by=self._position)
         await self._wait(broken, free=free)
 
     def _tell(self, broken: BrokenCall, found: str) -> None:

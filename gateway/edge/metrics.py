@@ -2,55 +2,35 @@
 
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, generate_latest
 
+from gateway import __version__
+from gateway.core.health import HealthState
 from gateway.core.pause import Scope
+from gateway.core.side_arrays import SIDE_ARRAYS
 from gateway.core.turn import Turn
+from gateway.edge.engine_label import EngineLabels
 from gateway.edge.log import dropped_lines
+from gateway.edge.metric_kinds import Bare, Counted, Samples, Shown, Timed, Weighted, alone, of_each
+from gateway.edge.metric_table import HEALTH, TABLE, Phase
 from gateway.render.certification import STATES, Audits, Certifications
 
-_WAITS_S = (0.001, 0.01, 0.1, 0.5, 1, 5, 15, 60, 120, 300, 600)
 
+@dataclass(frozen=True, slots=True)
+class RankView:
+    """How a rank is now."""
 
-class _DroppedLines(Collector):
-    """What the process counts, and not one gateway in it."""
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        yield CounterMetricFamily("gateway_log_lines_dropped", "Log lines that nobody took.", value=dropped_lines())
-
-
-class _Seconds(Collector):
-    """A sum of time that goes on by itself."""
-
-    def __init__(self, name: str, text: str, total_s: Callable[[], float]) -> None:
-        self._name, self._text, self._total_s = name, text, total_s
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        yield CounterMetricFamily(f"gateway_{self._name}", self._text, value=self._total_s())
-
-
-class _Bridges(Collector):
-    """What is known of bridges that are certified."""
-
-    def __init__(self, certifications: Callable[[], Iterable[Certifications[Any]]], audits: Audits) -> None:
-        self._certifications, self._audits = certifications, audits
-
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        audits, shapes = self._audits.counts(), Counts(dict.fromkeys(STATES, 0))
-        for known in self._certifications():
-            shapes.update(known.shapes())
-        held = CounterMetricFamily("gateway_bridge_audits", "Bridges held against a full render.", labels=["result"])
-        known_shapes = GaugeMetricFamily(
-            "gateway_bridge_shapes", "Shapes of turns, by whether they may be bridged.", labels=["state"]
-        )
-        for family, counts in ((held, audits), (known_shapes, shapes)):
-            for label, count in counts.items():
-                family.add_metric([label], count)
-            yield family
+    serves: bool
+    """Whether it takes turns."""
+    state: HealthState
+    in_flight: int
+    waiting: int
+    resident_tokens: int
+    capacity_tokens: int | None
+    """``None`` where its engine does not say."""
 
 
 class Metrics:
@@ -58,111 +38,138 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.turns = self._counter("turns", "Recorded turns, complete or aborted.", "status")
-        self.prompts = self._counter("prompts", "Prompts, bridged or rendered, and why rendered.", "how", "reason")
-        self.differences = self._counter("message_differences", "Differences accepted in replayed answers.", "kind")
-        self.difference_tokens = self._counter(
-            "message_difference_tokens", "Sampled tokens of the answers that were replayed so.", "kind"
-        )
-        self.tokens = self._counter("tokens", "Prompt, completion and overshoot tokens of recorded turns.", "type")
-        self.replays = self._counter("replays", "Answers to retries that were sampled for an earlier call.")
-        self.errors = self._counter("errors", "Error answers, by code.", "code")
-        self.registry.register(_DroppedLines())
-        self.distributions = self._counter(
-            "turn_distributions", "Recorded turns by what they were sampled from.", "distribution", "logprobs_exact"
-        )
-        self.flags = self._counter("turn_flags", "What was odd about the answers of recorded turns.", "flag")
-        self.missing_arrays = self._counter(
-            "side_arrays_missing", "Turns without a side array that was wanted.", "array", "engine"
-        )
-        self.cuts = self._counter("cuts", "Calls of engines that ended before their answers did.", "reason")
-        self.resumes = self._counter("resumes", "What became of answers that were cut.", "outcome")
-        self.resumed_tokens = self._counter("resumed_tokens", "Sampled tokens that calls went on from.")
-        self.in_flight = self._gauge("turns_in_flight", "Turns under way.", "engine", "rank")
-        self._queue_turns = self._gauge("queue_turns", "Turns that wait for a rank.", "engine", "rank")
-        self._resident = self._gauge(
-            "rank_resident_tokens", "What sessions take up in a rank's KV cache, idle ones too.", "engine", "rank"
-        )
-        self.queue_wait = Histogram(
-            "gateway_queue_wait_seconds", "Waits for a rank, but for pauses.", buckets=_WAITS_S, registry=self.registry
-        )
-        self.moves = self._counter("session_moves", "Sessions that went to another rank, and why.", "reason")
-        self.reprefill = self._counter("reprefill_tokens", "Tokens that moves had to prefill again.", "reason")
-        self._streams = self._gauge("streams", "Streams that clients read.")
-        self._buffered = self._gauge("stream_buffered_bytes", "What clients have not taken of what was said.")
-        self._most = self._gauge("stream_buffered_bytes_max", "What the client furthest behind has not taken.")
+        self.engine_labels = EngineLabels()
+        self._ranks: dict[tuple[str, str], Callable[[], RankView]] = {}
+        self.calls = self._counted("calls")
+        self.turns = self._counted("turns")
+        self.aborts = self._counted("aborts")
+        self.retries = self._counted("retries")
+        self.errors = self._counted("errors")
+        self.flags = self._counted("turn_flags")
+        self.distributions = self._counted("turn_distributions")
+        self.missing_arrays = self._counted("side_arrays_missing")
+        self.prompts = self._counted("prompts")
+        self.prefix_tokens = self._counted("prompt_prefix_tokens")
+        self.differences = self._counted("message_differences")
+        self.difference_tokens = self._counted("message_difference_tokens")
+        self.tokens = self._counted("tokens")
+        self.moves = self._counted("session_moves")
+        self.reprefill = self._counted("reprefill_tokens")
+        self.cuts = self._counted("cuts")
+        self.resumes = self._counted("resumes")
+        self.resumed_tokens = self._counted("resumed_tokens")
+        self.first_token = self._timed("time_to_first_token")
+        self.loop_lag = self._timed("event_loop_lag")
+        self.phases = self._timed("phase")
+        self.between_tokens = Weighted(TABLE["gateway_inter_token_seconds"])
+        self.registry.register(self.between_tokens)
+        self._show("log_lines_dropped_total", alone(dropped_lines))
+        self._show("build_info", lambda: [((__version__,), 1)])
+        self._show_ranks()
+
+    def took(self, phase: Phase, seconds: float) -> None:
+        """A step of a call took so long."""
+        self.phases.observe(seconds, phase)
 
     def show_bridges(self, certifications: Callable[[], Iterable[Certifications[Any]]], audits: Audits) -> None:
         """Show what is known of bridges, whenever it is asked for."""
-        self.registry.register(_Bridges(certifications, audits))
+
+        def shapes() -> dict[str, int]:
+            counts = Counts[str](dict.fromkeys(STATES, 0))
+            for known in certifications():
+                counts.update(cast("dict[str, int]", known.shapes()))
+            return counts
+
+        self._show("bridge_audits_total", of_each(lambda: cast("dict[str, int]", audits.counts())))
+        self._show("bridge_shapes", of_each(shapes))
 
     def show_streams(self, buffered_bytes: Callable[[], Sequence[int]]) -> None:
         """Show what waits for the client of each open stream, whenever it is asked for."""
-        self._streams.set_function(lambda: len(buffered_bytes()))
-        self._buffered.set_function(lambda: sum(buffered_bytes()))
-        self._most.set_function(lambda: max(buffered_bytes(), default=0))
+        self._show("streams", alone(lambda: len(buffered_bytes())))
+        self._show("stream_buffered_bytes", alone(lambda: sum(buffered_bytes())))
+        self._show("stream_buffered_bytes_max", alone(lambda: max(buffered_bytes(), default=0)))
+
+    def show_sessions(self, sessions: Callable[[], int], turns: Callable[[], int], tokens: Callable[[], int]) -> None:
+        """Show how many sessions are held, and what they hold; each is to be known without counting."""
+        self._show("sessions", alone(sessions))
+        self._show("session_turns", alone(turns))
+        self._show("session_tokens", alone(tokens))
 
     def show_pauses(
         self, held: Callable[[], Scope | None], held_s: Callable[[], float], waiting: Callable[[], int]
     ) -> None:
         """Show whether turns are held, for how long they were, and how many wait meanwhile."""
-        self._gauge("paused", "Whether turns are held.").set_function(lambda: held() is not None)
-        self.registry.register(_Seconds("pause_seconds", "For how long turns were held.", held_s))
-        gauge = self._gauge("turns_held", "Turns that wait for a rank while turns are held.")
-        gauge.set_function(lambda: waiting() if held() else 0)
+        self._show("paused", alone(lambda: held() is not None))
+        self._show("pause_seconds_total", alone(held_s))
+        self._show("turns_held", alone(lambda: waiting() if held() else 0))
 
     def show_policy(self, ordinal: Callable[[], int], staleness: Callable[[], Iterable[int]]) -> None:
         """Show which announced policy samples now, and how old the oldest is that has sampled what is under way."""
-        self._gauge("policy_ordinal", "Ordinal of the policy announced last.").set_function(ordinal)
-        oldest = self._gauge("policy_staleness", "Versions newer than the oldest that sampled a turn in flight.")
-        oldest.set_function(lambda: max(staleness(), default=0))
+        self._show("policy_ordinal", alone(ordinal))
+        self._show("policy_staleness", alone(lambda: max(staleness(), default=0)))
 
-    def show_rank(
-        self,
-        engine: str,
-        rank: int,
-        *,
-        in_flight: Callable[[], float],
-        waiting: Callable[[], float],
-        resident_tokens: Callable[[], float],
-    ) -> None:
-        """Show how much a rank has to do, whenever it is asked for."""
-        for gauge, value in zip(self._of_ranks(), (in_flight, waiting, resident_tokens), strict=True):
-            gauge.labels(engine=engine, rank=str(rank)).set_function(value)
+    def show_rank(self, engine: str, rank: int, view: Callable[[], RankView]) -> None:
+        """Show how a rank of the engine of that URL is, whenever it is asked for."""
+        label = self.engine_labels.of(engine)
+        self._ranks[label, str(rank)] = view
+        for array in SIDE_ARRAYS:
+            self.missing_arrays.begin(array, label)
 
     def forget_rank(self, engine: str, rank: int) -> None:
-        """Show nothing of a rank any more."""
-        for gauge in self._of_ranks():
-            gauge.remove(engine, str(rank))
+        """Show nothing of a rank any more, nor of its engine when it was the last."""
+        label = self.engine_labels.of(engine)
+        self._ranks.pop((label, str(rank)), None)
+        if not any(of == label for of, _ in self._ranks):
+            self.forget_engine(engine)
 
     def forget_engine(self, engine: str) -> None:
-        """Show nothing of an engine any more."""
-        self.missing_arrays.remove_by_labels({"engine": engine})
+        """Show nothing of an engine any more. May be repeated: a call that had it may have told of it since."""
+        self.missing_arrays.forget(engine=self.engine_labels.of(engine))
+        self.engine_labels.forget(engine)
 
-    def _of_ranks(self) -> tuple[Gauge, Gauge, Gauge]:
-        return self.in_flight, self._queue_turns, self._resident
+    def _show_ranks(self) -> None:
+        def shown(value: Callable[[RankView], float | None]) -> Samples:
+            return lambda: [(name, told) for name, view in self._ranks.items() if (told := value(view())) is not None]
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"gateway_{name}", text, labels, registry=self.registry)
+        def states() -> Iterator[tuple[tuple[str, ...], float]]:
+            for name, view in self._ranks.items():
+                state = view().state
+                yield from (((*name, each), each == state) for each in HEALTH)
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"gateway_{name}", text, labels, registry=self.registry)
+        self._show("rank_up", shown(lambda rank: rank.serves))
+        self._show("rank_state", states)
+        self._show("turns_in_flight", shown(lambda rank: rank.in_flight))
+        self._show("queue_turns", shown(lambda rank: rank.waiting))
+        self._show("rank_resident_tokens", shown(lambda rank: rank.resident_tokens))
+        self._show("rank_capacity_tokens", shown(lambda rank: rank.capacity_tokens))
 
-    def count(self, turn: Turn) -> None:
-        """Count one recorded turn."""
-        self.turns.labels(status=turn.status).inc()
-        exact = str(turn.sampling.logprobs_exact).lower()
-        self.distributions.labels(distribution=turn.sampling.distribution, logprobs_exact=exact).inc()
-        self.prompts.labels(how=turn.how, reason=turn.reason or "").inc()
-        self.tokens.labels(type="prompt").inc(turn.prompt_length)
-        self.tokens.labels(type="completion").inc(len(turn.completion.ids))
-        self.tokens.labels(type="overshoot").inc(turn.completion.overshoot_tokens)
+    def _show(self, name: str, samples: Samples) -> None:
+        self.registry.register(Shown(TABLE[f"gateway_{name}"], samples))
+
+    def _counted(self, name: str) -> Counted:
+        return Counted(TABLE[f"gateway_{name}_total"], self.registry)
+
+    def _timed(self, name: str) -> Timed:
+        return Timed(TABLE[f"gateway_{name}_seconds"], self.registry)
+
+    def count(self, turn: Turn, dialect: str) -> None:
+        """Count one recorded turn, of a call in that dialect."""
+        self.turns.inc(dialect, turn.status)
+        if turn.status == "aborted":
+            self.aborts.inc(turn.ended_by)
+        self.distributions.inc(turn.sampling.distribution, str(turn.sampling.logprobs_exact).lower())
+        self.prompts.inc(turn.how, turn.reason or "")
+        self.prefix_tokens.inc("reused", by=turn.reused_tokens)
+        self.prefix_tokens.inc("rendered", by=turn.prompt_length - turn.reused_tokens)
+        self.tokens.inc("prompt", by=turn.prompt_length)
+        self.tokens.inc("completion", by=len(turn.completion.ids))
+        self.tokens.inc("overshoot", by=turn.completion.overshoot_tokens)
         for flag in turn.flags:
-            self.flags.labels(flag=flag).inc()
+            self.flags.inc(flag)
         for kind, found in turn.differences.items():
-            self.differences.labels(kind=kind).inc(found.messages)
-            self.difference_tokens.labels(kind=kind).inc(found.tokens)
+            self.differences.inc(kind, by=found.messages)
+            self.difference_tokens.inc(kind, by=found.tokens)
 
     def text(self) -> bytes:
         """The exposition in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(cast(CollectorRegistry, Bare(self.registry)))

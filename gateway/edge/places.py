@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
-from gateway.core.pool import Affinity, Bounds, Demand, RankLoad, pick
+from gateway.core.pool import Affinity, Bounds, Demand, MoveReason, RankLoad, pick
 from gateway.core.residency import Residency
 from gateway.edge.metrics import Metrics
 from gateway.edge.place import Place
@@ -180,7 +180,7 @@ class Places:
         place.in_flight += 1
         place.prefilling_tokens += ticket.prefill_tokens
         ticket.stay = self.residency.enter(affinity, place.name, ticket.demand.prompt_tokens)
-        self._metrics.queue_wait.observe(ticket.waited_s - ticket.demand.waited_s)
+        self._metrics.took("queue", ticket.waited_s - ticket.demand.waited_s)
 
     def heard(self, ticket: Ticket) -> None:
         """A call's prompt is prefilled."""
@@ -210,10 +210,10 @@ class Places:
         left, ticket.affinity.left = ticket.affinity.left, None
         if left is not None and ticket.place is not None and ticket.place.name != left[0]:
             _, reason, tokens = left
-            self._metrics.moves.labels(reason=reason).inc()
-            self._metrics.reprefill.labels(reason=reason).inc(min(tokens, ticket.demand.prompt_tokens))
+            self._metrics.moves.inc(reason)
+            self._metrics.reprefill.inc(reason, by=min(tokens, ticket.demand.prompt_tokens))
 
-    def _why_moved(self, affinity: Affinity, demand: Demand) -> str:
+    def _why_moved(self, affinity: Affinity, demand: Demand) -> MoveReason:
         home = self._named.get(affinity.rank or "")
         if home is None:
             return "removed"

@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.edge.body import json_answer as _json
 from gateway.edge.calls import Calls
 from gateway.edge.deps import Deps
-from gateway.edge.failure import noted
+from gateway.edge.failure import RESULT, noted
 from gateway.edge.lifecycle import Lifecycle
 from gateway.edge.pull import Pull
 from gateway.edge.request_id import request_id_of
@@ -27,6 +27,8 @@ from gateway.wire.engines import encode_models
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _OPEN_ROUTES = {"/health", "/ready"}
+_TURN_ROUTES = {"/v1/chat/completions": chat.NAME}
+"""How routes end on which turns are taken, and their dialects."""
 _FAREWELL_S = 0.5
 """For the client to read its answer: to hang up on bytes that were not read resets the connection."""
 
@@ -118,7 +120,14 @@ class Server:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the key, and turn every failure into an answer of the dialect: so far, OpenAI's."""
+        """Check the key, turn every failure into an answer of the dialect: so far, OpenAI's; and count each call."""
+        try:
+            return await self._answer(request, handler)
+        finally:  # cancelled, too: its client has left
+            if (dialect := _dialect_of(request)) is not None:
+                self.deps.metrics.calls.inc(dialect, request.get(RESULT, "left"))
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             if request.path not in _OPEN_ROUTES:
                 resource = request.match_info.route.resource  # none where there is no such route or method
@@ -148,6 +157,13 @@ class Server:
         if not error.retryable and (error.status >= 500 or error.status in (408, 409, 429)):
             headers["x-should-retry"] = "false"  # SDKs would retry these statuses otherwise
         return _json(chat.encode_error(error), status=error.status, headers=headers)
+
+
+def _dialect_of(request: web.Request) -> str | None:
+    """The dialect whose route of turns a request takes; ``None`` where it takes another, or none."""
+    resource = request.match_info.route.resource
+    path = resource.canonical if resource is not None else ""
+    return next((name for end, name in _TURN_ROUTES.items() if path.endswith(end)), None)
 
 
 async def _last_word(request: web.Request, refusal: web.Response) -> web.Response:

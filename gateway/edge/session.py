@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 from gateway.core.budget import Limit, Spent
 from gateway.core.canon import Policy
@@ -12,6 +13,8 @@ from gateway.core.salt import Start
 from gateway.core.terms import Terms
 from gateway.core.types import UNKNOWN_VERSION, JsonObject, TurnRequest
 from gateway.edge.feed import Feed
+from gateway.edge.phases import Phases
+from gateway.wire import chat
 from gateway.wire.sessions import Finish, SessionState
 
 
@@ -24,6 +27,8 @@ class TurnCall:
     turn_ids: tuple[str, ...]
     """One for each answer that is asked for."""
     request_id: str
+    dialect: str = chat.NAME
+    """The name of the one that it was made in."""
     sealed: bool = False
     """Set when the turns are being recorded: from then on the call is no longer cancelled."""
     anonymous: bool = False
@@ -40,6 +45,10 @@ class TurnCall:
     """The data-parallel rank that the caller insists on."""
     discarded_tokens: int = 0
     """Sampled for answers that were made anew, and not recorded yet."""
+    arrived_s: float = field(default_factory=perf_counter)
+    """When it came, by `perf_counter`."""
+    phases: Phases = field(default_factory=Phases)
+    """What its steps took."""
     feed: Feed | None = None
     """Takes what the answers say while they are sampled, where they are streamed."""
 

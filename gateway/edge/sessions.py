@@ -15,6 +15,7 @@ from gateway.core.salt import Starts
 from gateway.core.terms import Terms
 from gateway.core.turn import Turn
 from gateway.core.types import Messages, TurnRequest
+from gateway.edge.census import Census
 from gateway.edge.rollouts import MAX_SESSIONS, Rollouts
 from gateway.edge.session import Held, Session, TurnCall
 from gateway.edge.store import Store
@@ -56,6 +57,7 @@ class Sessions:
         # When an id was deleted; the oldest first.
         self._prefixes = Prefixes()
         self._starts = Starts()
+        self.census = Census()
         self._admitted: Admitted = "all"
 
     def __len__(self) -> int:
@@ -121,8 +123,10 @@ class Sessions:
         finally:
             session.held.remove(held)
             self._number(session)
+            self.census.count(session)
             if not (session.held or session.exists or session.deleted):
                 self._sessions.pop(session.id, None)
+                self.census.leave(session)
                 self._over(session.affinity)
 
     def _admitting(self, call: TurnCall) -> Session:
@@ -258,6 +262,7 @@ class Sessions:
             self._over(session.affinity)
             await store.delete(session_id)
             del self._sessions[session_id]
+            self.census.leave(session)
             self._starts.leave(session.terms.group_id)
             self._tombstones[session_id] = self._clock()
 

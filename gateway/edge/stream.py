@@ -9,6 +9,7 @@ import math
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from aiohttp import web
 
@@ -81,6 +82,8 @@ class Stream:
 
     def __init__(self, request: web.Request, streams: Streams, headers: Mapping[str, str]) -> None:
         self.response = web.StreamResponse(headers={**_HEADERS, **headers})
+        self.encode_s = 0.0
+        """How long it took to write what was sent, but for the sending."""
         self._request = request
         self._streams = streams
 
@@ -114,7 +117,7 @@ class Stream:
     async def send(self, parts: Iterable[bytes]) -> None:
         """Send something, in few writes, each when what was sent before has mostly gone."""
         data = bytearray()
-        for part in parts:
+        for part in self._timed(parts):
             data += part
             while len(data) >= _WRITE_BYTES:
                 await self._sent(self.response.write(bytes(data[:_WRITE_BYTES])))
@@ -122,6 +125,16 @@ class Stream:
                 await asyncio.sleep(0)  # of what is recorded there may be much, and nothing else gives others a turn
         if data:
             await self._sent(self.response.write(bytes(data)))
+
+    def _timed(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        making = iter(parts)
+        while True:
+            began_s = perf_counter()
+            part = next(making, None)
+            self.encode_s += perf_counter() - began_s
+            if part is None:
+                return
+            yield part
 
     async def close(self) -> None:
         """Send the end, and see all of it off."""

@@ -10,6 +10,7 @@ ids had been sampled with evidence. Nothing is locked: two calls of one session 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 
@@ -17,7 +18,7 @@ from gateway.core.ledger import PendingTurn
 from gateway.core.prompt import build_prompt
 from gateway.core.sampling import nth_seed
 from gateway.core.turn import Turn
-from gateway.core.types import Answer, EndedBy, FinishReason, Message, Origin, TurnRequest
+from gateway.core.types import Answer, EndedBy, FinishReason, Message, Origin
 from gateway.core.versions import Marks
 from gateway.edge.asking import reading_of
 from gateway.edge.choice import Choice, Plan, Sampled, decoded
@@ -36,6 +37,7 @@ from gateway.wire.side_arrays import asked_of, check_top_k
 from gateway.wire.turns import turn_facts
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 _NOTHING = Answer(Message("assistant"))
 """What was answered by an engine that did not come to its end."""
@@ -48,13 +50,13 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
         GatewayError: see the errors of each step, the first among several choices; the ledger is as it was,
             but for aborted turns.
     """
-    plan = await _plan(call.request, session, deps)
-    choices = await deps.rendering(lambda: _choices(call, plan, deps.versions.marks))
+    plan = await _plan(call, session, deps)
+    choices = await _rendering(call, deps, lambda: _choices(call, plan, deps.versions.marks))
     if call.feed is not None:
         call.feed.prompt_ids, call.feed.evidence = plan.prompt.ids, [choice.evidence for choice in choices]
     try:
         await together(Generation(choice, call, plan, session, deps).run() for choice in choices)
-        read = await deps.rendering(lambda: [_read(choice) for choice in choices])
+        read = await _rendering(call, deps, lambda: [_read(choice) for choice in choices])
     except (asyncio.CancelledError, Exception) as error:
         call.fail(error)
         ended = [(choice, _why(error, choice, choices, call)) for choice in choices]
@@ -71,16 +73,23 @@ async def take_turn(call: TurnCall, session: Session, deps: Deps) -> tuple[Turn,
     return turns
 
 
-async def _plan(request: TurnRequest, session: Session, deps: Deps) -> Plan:
+async def _rendering(call: TurnCall, deps: Deps, work: Callable[[], T]) -> T:
+    with call.phases.timed("render"):
+        return await deps.rendering(work)
+
+
+async def _plan(call: TurnCall, session: Session, deps: Deps) -> Plan:
+    request = call.request
     check_top_k(request.sampling.top_k, deps.side_arrays)
-    translator = await deps.rendering(lambda: deps.renderers.get(request.template_kwargs))
+    translator = await _rendering(call, deps, lambda: deps.renderers.get(request.template_kwargs))
     most = deps.backends.places.bounds.most_choices
     if request.n > most:
         raise BadRequest(f"n: at most {most} answers can be had at once (--rank-turns, --queue-turns)", param="n")
     widest = await deps.backends.window(request.model, awaits_engine=deps.resuming.attempts > 0)
     window = session.terms.budget.window(widest)
-    pending = session.ledger.prepare(request)
-    return await deps.rendering(lambda: _rendered(translator, pending, window, deps.side_arrays))
+    with call.phases.timed("match"):
+        pending = session.ledger.prepare(request)
+    return await _rendering(call, deps, lambda: _rendered(translator, pending, window, deps.side_arrays))
 
 
 def _rendered(translator: Translator, pending: PendingTurn, window: int, side_arrays: Sequence[str]) -> Plan:
@@ -166,11 +175,12 @@ def _cut(choice: Choice, sampled: Sampled) -> Sampled:
 
 async def _record(call: TurnCall, session: Session, deps: Deps, pending: PendingTurn, turns: Sequence[Turn]) -> None:
     """Durable first, then visible; all turns of the call at once."""
-    await deps.store.put(session.id, turns)
+    with call.phases.timed("put"):
+        await deps.store.put(session.id, turns)
     for turn in turns:
         deps.versions.note(turn.completion.spans)
         pending.commit(turn)
     call.discarded_tokens = 0
     for turn in turns:
-        deps.metrics.count(turn)
+        deps.metrics.count(turn, call.dialect)
         log.info("turn", session_id=session.id, request_id=call.request_id, **turn_facts(turn))

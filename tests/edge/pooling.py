@@ -78,7 +78,9 @@ class Pool:
         return call
 
     def counted(self, name: str, **labels: str) -> float:
-        """The value of a metric."""
+        """The value of a metric; an engine's is named by its URL."""
+        if "engine" in labels:
+            labels["engine"] = self.metrics.engine_labels.of(labels["engine"])
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
     def holds_nothing(self) -> None:

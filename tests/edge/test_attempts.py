@@ -131,7 +131,7 @@ async def test_who_gets_a_rank_is_told_how_long_that_took() -> None:
         await until(lambda: second.lease)
         assert second.lease is not None
         assert second.lease.waited_s == 7
-        assert pool.counted("gateway_queue_wait_seconds_sum") == 2
+        assert pool.counted("gateway_phase_seconds_sum", phase="queue") == 2
         assert pool.backends.places.bounds.resume_timeout_s == 600 > Demand(1).waited_s
 
 

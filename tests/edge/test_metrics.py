@@ -91,10 +91,10 @@ async def test_engines_are_there_before_their_first_turn(open_house: OpenHouse) 
 def test_two_gateways_of_one_process_count_apart() -> None:
     """Each has a registry of its own."""
     one, two = Metrics(), Metrics()
-    one.turns.labels(status="complete").inc()
+    one.turns.inc("chat", "complete")
 
-    assert b'gateway_turns_total{status="complete"} 1.0' in one.text()
-    assert b'gateway_turns_total{status="complete"}' not in two.text()
+    assert b'gateway_turns_total{dialect="chat",status="complete"} 1.0' in one.text()
+    assert b'gateway_turns_total{dialect="chat",status="complete"} 0.0' in two.text()
 
 
 @pytest.mark.parametrize(("interval", "audits"), [(1, range(4, 5)), (40, range(2))])

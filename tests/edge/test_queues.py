@@ -95,7 +95,7 @@ async def test_a_pause_holds_and_the_shortest_go_first() -> None:
         calls = [pool.call(str(at), remaining_tokens=left) for at, left in enumerate((500, 10, 90))]
         await asyncio.sleep(0.1)
         assert leased(*calls) == [False, False, False]
-        assert pool.counted("gateway_queue_wait_seconds_count") == 0
+        assert pool.counted("gateway_phase_seconds_count", phase="queue") == 0
         pool.backends.gate.set(None)
         late = pool.call("late", remaining_tokens=1)
         for expected in (calls[1], calls[2], calls[0], late):

@@ -54,7 +54,7 @@ async def retry(talk: Talk) -> None:
     assert again.headers["x-gateway-replayed"] == "true"
     assert (again.headers["x-turn-id"], again.message) == (first.headers["x-turn-id"], first.message)
     assert len(talk.house.journal) == 2
-    assert await talk.house.metric("gateway_replays_total") == 1
+    assert await talk.house.metric("gateway_retries_total", outcome="replayed") == 1
 
 
 async def resample(talk: Talk) -> None:

@@ -87,7 +87,7 @@ async def test_a_recorded_stream_is_said_once_more(house: House, words: Words, m
     same(first, again, n=n)
     assert first.chunks[-1]["usage"] == again.chunks[-1]["usage"]
     assert len(house.journal) == n
-    assert await house.metric("gateway_replays_total") == 1
+    assert await house.metric("gateway_retries_total", outcome="replayed") == 1
 
 
 async def test_an_answer_whose_delivery_failed_in_the_middle_is_said_first(open_house: OpenHouse, words: Words) -> None:
