@@ -53,7 +53,9 @@ def _options(secrets: Path) -> list[str]:
     """As `make image` builds it, but on the base that stands in, and with this machine's way to a package index."""
     configuration, authority = secrets / "pip.conf", SYSTEM_CA
     lines = ["[global]", "cert = /run/secrets/pip_ca"]
-    for name, value in re.findall(r"^[^.]+\.([a-z-]+)='(.*)'$", _output(sys.executable, "-m", "pip", "config", "list"), re.M):
+    for name, value in re.findall(
+        r"^[^.]+\.([a-z-]+)='(.*)'$", _output(sys.executable, "-m", "pip", "config", "list"), re.MULTILINE
+    ):
         if name == "cert":
             authority = Path(value)
         elif name in ("index-url", "trusted-host"):
@@ -64,7 +66,7 @@ def _options(secrets: Path) -> list[str]:
     return [
         "--isolation=chroot",
         "--pull-never",
-        "--format=docker", # the other has no HEALTHCHECK
+        "--format=docker",  # the other has no HEALTHCHECK
         f"--secret=id=pip_conf,src={configuration}",
         f"--secret=id=pip_ca,src={authority}",
         *[f"--build-arg={name}={value}" for name, value in arguments.items()],
@@ -79,6 +81,6 @@ def _buildah(store: Path, *arguments: str) -> str:
 
 def _output(*command: str, **environment: str) -> str:
     """What a command prints, its end left out; where it fails, all that it said."""
-    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     assert ran.returncode == 0, f"{command}:\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout.strip()

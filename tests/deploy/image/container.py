@@ -67,7 +67,7 @@ class Container:
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--pid", "--net", "--root", "--wd"]
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         words = [*enter, "--setuid", user, "--setgid", group, "--", "env", "-i", *variables, *command]
-        return subprocess.run(words, capture_output=True, text=True, timeout=30)
+        return subprocess.run(words, check=False, capture_output=True, text=True, timeout=30)
 
     def call(self, method: str, url: str, body: object = None, key: str = "") -> tuple[int, Any]:
         """An HTTP call from within its network: status and JSON."""

@@ -24,7 +24,7 @@ if [ ! -e "$folder/.done" ]; then
   rm -rf "$folder" && mkdir -p "$folder/tmp"
   export TMPDIR=$folder/tmp
   mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-venv,ca-certificates \
-    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt=force-unsafe-io \
     trixie "$TMPDIR/base.tar" http://deb.debian.org/debian >&2
   buildah=(buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver)
   driver=overlay # vfs copies all files at each step, but needs nothing of the kernel

@@ -34,7 +34,11 @@ def sim(image) -> Iterator[Container]:
 def gateway(image, sim) -> Iterator[Container]:
     """The gateway with Compose's environment, but for what .env says, beside the engine."""
     given = {name: value for name, value in COMPOSE["gateway"]["environment"].items() if "$" not in value}
-    said = {"GATEWAY_MODEL": "rollout-gateway/demo", "GATEWAY_ENGINE": "http://127.0.0.1:8000", "GATEWAY_ADMIN_KEY": KEY}
+    said = {
+        "GATEWAY_MODEL": "rollout-gateway/demo",
+        "GATEWAY_ENGINE": "http://127.0.0.1:8000",
+        "GATEWAY_ADMIN_KEY": KEY,
+    }
     gateway = Container.start(image, image.config["Cmd"], {**given, **said}, beside=sim)
     gateway.ready()
     yield gateway
@@ -141,5 +145,8 @@ def test_the_sidecar_of_a_job_is_ready_by_its_own_probes(image, sim):
 
     assert gateway.end()[0] == 0
     assert url == HOME
-    assert [(check.returncode, check.stderr) for check in checks] == [(0, "probe: /ready is 200\n"), (0, "probe: /health is 200\n")]
+    assert [(check.returncode, check.stderr) for check in checks] == [
+        (0, "probe: /ready is 200\n"),
+        (0, "probe: /health is 200\n"),
+    ]
     assert answer[0] == 200

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 def printed(*command: str | Path, **environment: str) -> str:
     """What a command prints; where it fails, all that it said."""
     words = [str(word) for word in command]
-    ran = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
+    ran = subprocess.run(words, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     assert ran.returncode == 0, f"{words}:\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 

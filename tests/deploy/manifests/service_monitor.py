@@ -1,4 +1,5 @@
-"""Hold a ServiceMonitor to the Prometheus Operator's CRD, as typed: JSON on stdin; what is ill, or unknown there, is printed.
+"""Hold ServiceMonitors, a JSON list on stdin, to the Prometheus Operator's CRD, as typed: an ill one is an error, and for
+each of the others a line is printed, the list of its fields that are unknown there.
 
 Run by the environment of the validators. A type drops fields that it does not know, which is how they are found.
 """
@@ -16,7 +17,9 @@ def unknown(given: Any, kept: Any, path: str = "") -> list[str]:
         return [
             found
             for name, value in given.items()
-            for found in (unknown(value, kept[name], f"{path}.{name}") if name in kept else [f"{path}.{name} is unknown"])
+            for found in (
+                unknown(value, kept[name], f"{path}.{name}") if name in kept else [f"{path}.{name} is unknown"]
+            )
         ]
     if isinstance(given, list):
         return [
@@ -27,6 +30,6 @@ def unknown(given: Any, kept: Any, path: str = "") -> list[str]:
     return []
 
 
-monitor = json.load(sys.stdin)
-typed = ServiceMonitor.model_validate(monitor)
-print("\n".join(unknown(monitor, typed.model_dump(by_alias=True, exclude_unset=True, mode="json"))), end="")
+for monitor in json.load(sys.stdin):
+    typed = ServiceMonitor.model_validate(monitor)
+    print(unknown(monitor, typed.model_dump(by_alias=True, exclude_unset=True, mode="json")))

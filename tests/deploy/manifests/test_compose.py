@@ -25,7 +25,9 @@ def project(request, compose, run) -> dict:
 @pytest.mark.parametrize("release", ["2.2.2", "3.1.0"])
 def test_the_file_fulfils_the_schema(compose, release):
     schema = json.loads((compose / f"schema-{release}.json").read_text())
-    schema["$schema"] = "http://json-schema.org/draft-07/schema#"  # one of them names it by https, which is no known name
+    schema["$schema"] = (
+        "http://json-schema.org/draft-07/schema#"  # one of them names it by https, which is no known name
+    )
     file = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 
     jsonschema.Draft7Validator(schema).validate(file)
