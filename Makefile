@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples test-installed test-deploy serve clean
+.PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth settings test-examples test-installed test-deploy test-image image serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -126,6 +126,13 @@ test-examples: setup ## the examples, each before a simulated engine (makes the 
 test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
 	tests/deploy/environment.sh
 	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
+
+test-image: setup ## the Dockerfile built step by step and the image run, without a container engine (as root, on Debian)
+	$(BIN)/pytest tests/deploy/image
+
+image: ## the image rollout-gateway:latest, by docker or podman
+	DOCKER_BUILDKIT=1 $(or $(shell command -v docker || command -v podman),$(error make image needs docker or podman)) build --tag rollout-gateway:latest \
+		--build-arg VERSION="$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' gateway/__init__.py)" --build-arg REVISION="$$(git rev-parse HEAD)" .
 
 serve: setup ## run the gateway; settings come from GATEWAY_… variables
 	$(BIN)/gateway serve

@@ -7,6 +7,7 @@ packages=(
   haproxy
   nginx-light
   prometheus
+  systemd
 )
 
 missing=()
