@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from gateway import __version__
 from gateway.audit.command import audit
+from gateway.doctor.command import doctor
 from gateway.edge import log
 from gateway.engines.command import engines
 from gateway.errors import ConfigError
@@ -123,6 +124,7 @@ cli.command()(check)
 cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
+cli.command(context_settings={"allow_interspersed_args": False})(doctor)
 
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 sessions.command()(export)
