@@ -10,7 +10,7 @@ from gateway.doctor.lines import Step
 
 def changes_within(step: Step) -> list[JsonObject]:
     """The messages that make another history: where they stand, whose they are, what differs, a few words of both."""
-    found = []
+    found: list[JsonObject] = []
     for one in step.differences:
         if one.change == "accepted":
             continue

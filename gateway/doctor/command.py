@@ -25,6 +25,9 @@ def doctor(
     model_name: Annotated[str | None, typer.Option(help="The name that it serves it under")] = None,
     engine_key: Annotated[str, typer.Option(help="The key that it wants", envvar="GATEWAY_ENGINE_KEY")] = "",
     *,
+    stumble: Annotated[
+        bool, typer.Option("--stumble", help="Have its second answer hold a call that is cut off")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON: docs/doctor.schema.json")] = False,
 ) -> None:
     """Run an agent before a gateway and say how its harness treats history: what it rewrites, what that costs.
@@ -35,7 +38,7 @@ def doctor(
     from gateway.doctor.run import Engine, examine  # its imports take seconds, which --help should not
 
     try:
-        asked = Engine(engine, model, model_name, engine_key, turns, frozenset(tool or ()))
+        asked = Engine(engine, model, model_name, engine_key, turns, frozenset(tool or ()), stumble)
         report = examine(command, timeout_s, asked)
     except ConfigError as error:
         print(f"gateway doctor: {error}", file=sys.stderr)

@@ -10,7 +10,7 @@ _LEAD_CHARS = 12
 def excerpts(before: Message | None, after: Message | None) -> tuple[str | None, str | None]:
     """What was said and what came back, each from a little before the first difference; ``None`` stays ``None``."""
     if before is None or after is None:
-        return before and cut(text_of(before)), after and cut(text_of(after))
+        return (cut(text_of(before)) if before else None), (cut(text_of(after)) if after else None)
     ours, theirs = text_of(before), text_of(after)
     alike = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
     at = min(len(ours), len(theirs)) if alike is None else alike

@@ -82,7 +82,9 @@ def _softened(schema: Json, nth: int) -> Json:
     made = example({**schema, "type": "object"}, WORDS, Random(nth))  # noqa: S311  # likewise
     assert isinstance(made, dict)
     properties, required = section(schema, "properties"), _required(schema)
-    return {name: _soft(name, value, section(properties, name), nth) for name, value in made.items() if name in required}
+    return {
+        name: _soft(name, value, section(properties, name), nth) for name, value in made.items() if name in required
+    }
 
 
 def _soft(name: str, value: object, schema: Json, nth: int) -> object:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from gateway.core.canon import Policy
 from gateway.core.reason import Reason
@@ -13,6 +14,8 @@ from gateway.doctor.divergence import Divergence, divergences, shared
 LINEAGE = {Reason.MODEL_CHANGED, Reason.TEMPLATE_KWARGS_CHANGED, Reason.TOOLS_CHANGED, Reason.SYSTEM_CHANGED}
 """What stands above the messages is another: the history itself may be the same."""
 _OTHER_HISTORY = LINEAGE | {Reason.HISTORY_EDITED, Reason.HISTORY_SHORTENED, Reason.FOREIGN_ASSISTANT}
+_RENDERERS = {Reason.TRUNCATED_PARENT, Reason.BRIDGE_DECLINED, Reason.BRIDGE_UNPROVEN}
+"""The history is as it was: what breaks the prefix is the renderer, which cannot go on from such an answer."""
 _MOST_ASKED = 64
 """How many of the latest turns are asked whether a history is theirs: each costs the length of both."""
 
@@ -38,6 +41,11 @@ class Step:
     def breaks(self) -> bool:
         """Whether it was meant to go on, and its prompt does not extend what was sampled."""
         return self.before is not None and self.turn.reason is not None
+
+    @property
+    def by(self) -> Literal["harness", "renderer"]:
+        """Who breaks it, where it breaks."""
+        return "renderer" if self.turn.reason in _RENDERERS else "harness"
 
     @property
     def depth(self) -> int:
@@ -93,9 +101,7 @@ def steps_of(taken: Iterable[tuple[TurnRequest, Turn]], policy: Policy) -> list[
     return steps
 
 
-def _before(
-    request: TurnRequest, turn: Turn, steps: Sequence[Step], by_turn: Mapping[Turn, Step]
-) -> Step | None:
+def _before(request: TurnRequest, turn: Turn, steps: Sequence[Step], by_turn: Mapping[Turn, Step]) -> Step | None:
     if turn.reason is Reason.FIRST_TURN:
         return None
     if turn.reason not in _OTHER_HISTORY:

@@ -14,8 +14,9 @@ from gateway.doctor.changes import changes_above, changes_within
 from gateway.doctor.excerpt import cut, excerpts
 from gateway.doctor.harmless import finishes, may_call
 from gateway.doctor.lines import LINEAGE, Line, Step, lines_beside, main_line
+from gateway.doctor.outcomes import OUTCOMES, Outcomes
 from gateway.doctor.recorder import Call
-from gateway.doctor.verdict import Verdict, verdict_of
+from gateway.doctor.verdict import Findings, Verdict, verdict_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ class Report:
         apart = {line.first for line in self.side_lines}
         self.breaks = [step for step in seen.steps if step.breaks and step not in apart]
         self.dropped = _dropped(seen)
-        self.refusals = Counter((call.status, call.path, call.refusal) for call in seen.calls if not _answered(call))
+        outcomes = Outcomes(seen.ledgers)
+        self.outcomes = Counter(outcomes.of(call) for call in seen.calls)
+        self.refusals = Counter(outcomes.error(call) for call in seen.calls if not outcomes.is_good(call))
         costs = [step.cost for step in self.breaks]
         self.rendered_tokens, self.reprefilled_tokens = sum(c[0] for c in costs), sum(c[1] for c in costs)
 
@@ -69,11 +72,19 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """What it all comes to."""
-        refused = [text or f"{status} {path}" for status, path, text in self.refusals]
-        anew = sum(step.before is None for step in self.seen.steps)
-        cost = self.rendered_tokens, self.reprefilled_tokens
-        counts = len(self.seen.calls), len(self.seen.steps), len(self.main), anew
-        return verdict_of(*counts, breaks=len(self.breaks), cost=cost, refused=refused)
+        by = Counter(step.by for step in self.breaks)
+        found = Findings(
+            calls=len(self.seen.calls),
+            turns=len(self.seen.steps),
+            main_turns=len(self.main),
+            beginnings=sum(step.before is None for step in self.seen.steps),
+            breaks=by["harness"],
+            breaks_by_renderer=by["renderer"],
+            rendered_tokens=self.rendered_tokens,
+            reprefilled_tokens=self.reprefilled_tokens,
+            refused=[f"{path}: {text or status}" for status, path, text in self.refusals],
+        )
+        return verdict_of(found)
 
     @property
     def exit_code(self) -> int:
@@ -83,20 +94,15 @@ class Report:
     def accepted(self) -> list[JsonObject]:
         """The differences that were accepted, by kind, each with its first case."""
         found: dict[str, JsonObject] = {}
-        answers, tokens = Counter[str](), Counter[str]()
+        answers = Counter[str]()
         for step in self.seen.steps:
-            said = step.before.said if step.before else ()
             for one in step.differences:
                 for kind in one.kinds if one.change == "accepted" else ():
                     answers[kind] += 1
-                    tokens[kind] += _sampled(step, one.position) if said else 0
                     before, after = excerpts(one.before, one.after)
                     shown = {"turn": step.number, "message": one.position, "before": before, "after": after}
                     found.setdefault(kind, shown)
-        return [
-            {"kind": kind, "answers": answers[kind], "tokens": tokens[kind], **shown}
-            for kind, shown in sorted(found.items())
-        ]
+        return [{"kind": kind, "answers": answers[kind], **shown} for kind, shown in sorted(found.items())]
 
     def tools(self) -> JsonObject | None:
         """Which tools the simulated model called, and which it let alone, since they may change something."""
@@ -110,7 +116,6 @@ class Report:
     def as_object(self) -> JsonObject:
         """As ``--json`` prints it: `docs/doctor.schema.json`."""
         end, (reused, prompts) = self.seen.end, self.reused
-        taken = Counter(_outcome(call) for call in self.seen.calls)
         return {
             "verdict": self.verdict.name,
             "summary": self.verdict.summary,
@@ -123,7 +128,7 @@ class Report:
             },
             "model": self.seen.model,
             "simulated": self.seen.simulated,
-            "calls": {name: taken[name] for name in ("answered", "replayed", "refused", "failed", "left")},
+            "calls": {name: self.outcomes[name] for name in OUTCOMES},
             "retries": sum(call.marked for call in self.seen.calls),
             "turns": len(self.seen.steps),
             "main_line": [step.number for step in self.main],
@@ -182,6 +187,7 @@ def _break(step: Step) -> JsonObject:
         "turn": step.number,
         "after_turn": step.before.number if step.before else None,
         "reason": step.turn.reason,
+        "by": step.by,
         "rendered_tokens": rendered,
         "reprefilled_tokens": reprefilled,
         "messages": changes_within(step),
@@ -189,25 +195,6 @@ def _break(step: Step) -> JsonObject:
     }
 
 
-def _sampled(step: Step, position: int) -> int:
-    """Sampled tokens of the answer that came back at a place of a history."""
-    above = sum(message.role == "assistant" for message in step.request.messages[position + 1 :])
-    turns = step.turn.parent.branch() if step.turn.parent else []
-    return len(turns[-1 - above].completion.ids) if above < len(turns) else 0
-
-
 def _names(step: Step) -> list[str]:
     functions = (tool.get("function") for tool in step.request.tools)
     return [str(function["name"]) for function in functions if isinstance(function, dict)]
-
-
-def _answered(call: Call) -> bool:
-    return call.status is not None and call.status < 400
-
-
-def _outcome(call: Call) -> str:
-    if call.status is None:
-        return "left"
-    if call.status >= 400:
-        return "refused" if call.status < 500 else "failed"
-    return "replayed" if call.replayed else "answered" if call.turn_ids else "failed"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from gateway.app import SESSIONS, create_app
 from gateway.core.ledger import Ledger
@@ -47,6 +47,8 @@ class Engine:
     """Of the simulated model: how many it takes for each thing that is asked."""
     tools: frozenset[str] = frozenset()
     """Of the simulated model: which tools it calls; empty: those that seem to change nothing."""
+    stumbles: bool = False
+    """Of the simulated model: whether its second answer holds a call that is cut off."""
 
 
 def examine(command: Sequence[str], timeout_s: float, engine: Engine) -> Report:
@@ -57,12 +59,13 @@ def examine(command: Sequence[str], timeout_s: float, engine: Engine) -> Report:
     """
     log.configure_process()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    return asyncio.run(examined(Agent(command, timeout_s), engine))
+
+
+async def examined(agent: Agent, engine: Engine) -> Report:
+    """As `examine`, on a loop that runs, and without a word on how to log."""
     if (engine.url is None) != (engine.model is None):
         raise ConfigError("--engine and --model belong together: a vLLM, and the tokenizer of what it serves")
-    return asyncio.run(_examine(Agent(command, timeout_s), engine))
-
-
-async def _examine(agent: Agent, engine: Engine) -> Report:
     sim = None if engine.url else _simulated(engine)
     async with _served(sim) if sim else nullcontext(engine.url) as engine_url:
         assert engine_url is not None
@@ -70,7 +73,7 @@ async def _examine(agent: Agent, engine: Engine) -> Report:
         app, recorder = create_app(settings), Recorder()
         recorder.attach(app)
         async with _served(app) as url:
-            model = await _model(app, engine)
+            model = await _model(url)
             end = await agent.run(f"{url}/sessions/{_SESSION}/v1", model)
     noise = Noise(settings.noise_prefix, settings.noise_key)
     ledgers = _ledgers(app[SESSIONS], recorder.calls)
@@ -83,7 +86,7 @@ def _simulated(engine: Engine) -> web.Application:
     sim = create_sim(model=MODEL_NAME, tokenizer=FOLDER, logprobs_mode="processed_logprobs")
     policy = sim[ENGINE].policy
     assert policy is not None  # it has a tokenizer
-    sim[ENGINE] = replace(sim[ENGINE], policy=sim_model(policy, engine.turns, engine.tools))
+    sim[ENGINE] = replace(sim[ENGINE], policy=sim_model(policy, engine.turns, engine.tools, stumbles=engine.stumbles))
     return sim
 
 
@@ -96,11 +99,14 @@ def _settings(engine: Engine, url: str) -> Settings:
     return load_settings(model=engine.model, **named, **own)
 
 
-async def _model(app: web.Application, engine: Engine) -> str:
-    """What the agent calls its model: what the engine serves."""
-    if engine.url is None:
-        return MODEL_NAME
-    return engine.model_name or engine.model or ""
+async def _model(url: str) -> str:
+    """What the agent calls its model: the first one that the engine serves."""
+    async with ClientSession(trust_env=False) as http, http.get(f"{url}/v1/models") as response:
+        body: Any = await response.json() if response.ok else {}
+    models = body.get("data") or []
+    if not models:
+        raise ConfigError("--engine does not say what it serves: does it run there, and is --engine-key right?")
+    return str(models[0]["id"])
 
 
 def _ledgers(sessions: Sessions, calls: Sequence[Call]) -> list[Ledger]:

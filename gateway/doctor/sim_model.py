@@ -8,18 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from random import Random
 from typing import NamedTuple
 
-from gateway.doctor.harmless import (
-    WORDS,
-    arguments_of,
-    finishes,
-    may_call,
-    takes_commands,
-    value_of,
-    with_command,
-)
+from gateway.doctor.harmless import WORDS, arguments_of, finishes, may_call, takes_commands, value_of, with_command
 from gateway.sim.grammar import Grammars
 from gateway.sim.personality import Json
 from gateway.sim.policy import Policy, random_of, read_prompt
@@ -34,6 +25,7 @@ _MOST = 12
 
 _THOUGHT = "  I should look first (step {0}).\n\nThen — act. "
 _BESIDE = ("\n  Let me look — café.  \n", "", " Once more:\n")
+_CUT_OFF = '<tool_call>\n{"name": "nothing", "arguments": {"example": "sam'
 _FINAL = "\n  All is well — nothing had to be done ☃.  \n"
 
 
@@ -59,7 +51,10 @@ class SimModel(Policy):
     turns: int = 4
     allowed: frozenset[str] = frozenset()
     """Names of the tools to call; empty: those that seem to change nothing."""
+    stumbles: bool = False
+    """Whether its second answer holds a call that is cut off."""
     _said: Iterator[int] = field(default_factory=count)
+    # Numbers what was said to an agent with tools.
 
     def conform(self, prompt_ids: Sequence[int], seed: int, asked: Json) -> list[int]:
         """As `say`, within a grammar."""
@@ -85,22 +80,25 @@ class SimModel(Policy):
 
     def ends(self, scene: _Scene) -> bool:
         """Whether the next answer is the last one that the user's words get."""
-        many = next(self._said) >= self.turns * _MOST * 2  # for harnesses that forget what was answered
-        return many or scene.answers >= self.turns * _MOST or scene.since_asked >= self.turns - 1
+        return scene.answers >= self.turns * _MOST or scene.since_asked >= self.turns - 1
 
     def _deed(self, scene: _Scene) -> str:
-        ends = self.ends(scene)
         if not scene.tools:
             return _FINAL
-        if ends:
-            return self._last(scene)
+        said = next(self._said)
+        if self.stumbles and said == 1:
+            return _CUT_OFF
         tools = [tool for tool in scene.tools if self.calls(tool)]
-        if not tools:
+        if self.ends(scene) or self._goes_in_circles(scene, said) or not tools:
             return self._last(scene)
         nth = scene.answers
         tool = tools[nth % len(tools)]
         called = [_called(tool, arguments_of(tool, nth + more)) for more in range(1 + (nth % 3 == 2))]
         return _BESIDE[nth % len(_BESIDE)] + "\n".join(called)
+
+    def _goes_in_circles(self, scene: _Scene, said: int) -> bool:
+        """Whether so much was said that a history which shows little of it will never say that it is over."""
+        return said >= (2 * _MOST if scene.answers else _MOST // 2) * self.turns
 
     def calls(self, tool: Json) -> bool:
         """Whether a tool is one to call while nothing is over."""
@@ -147,6 +145,6 @@ def _called(tool: Json, arguments: Json) -> str:
     return f'<tool_call>\n{{ "name" :{name},  "arguments": {{ {fields} }} }}\n</tool_call>'
 
 
-def sim_model(policy: Policy, turns: int, allowed: frozenset[str]) -> SimModel:
+def sim_model(policy: Policy, turns: int, allowed: frozenset[str], *, stumbles: bool) -> SimModel:
     """The model of a simulated engine, with the vocabulary of the one that it has."""
-    return SimModel(policy.vocabulary, policy.split_rate, turns, allowed)
+    return SimModel(policy.vocabulary, policy.split_rate, turns, allowed, stumbles)

@@ -10,6 +10,9 @@ from rich.table import Table
 from gateway.doctor.report import Report
 
 _ROLES = {"assistant": "an answer", "user": "a user's message", "tool": "a tool's result", "system": "a system message"}
+_ENDED = {"timed_out": "ran for longer than --timeout-s", "interrupted": "was interrupted"}
+_MOST_ROWS = 12
+"""Of a table; the JSON has all."""
 _COLOURS = {"keeps": "bold green", "breaks": "bold red", "restarts": "bold red"}
 
 
@@ -27,12 +30,7 @@ def show(console: Console, report: Report) -> None:
         ]
         console.print(_table("what is sent back otherwise, and is known all the same", columns, rows))
     if told["side_lines"]:
-        columns = ("turn", "turns", "begins", "tools", "prompt tokens", "asks")
-        rows = [
-            [line["turn"], line["turns"], _beginning(line), line["tools"], line["prompt_tokens"], line["asks"]]
-            for line in told["side_lines"]
-        ]
-        console.print(_table("beside the main line", columns, rows))
+        console.print(_side_lines(told))
     for error in told["errors"]:
         status = error["status"] or "left before an answer"
         console.print(f"{error['calls']}× {status} {error['path']}: {error['message']}", style="yellow", markup=False)
@@ -62,7 +60,8 @@ def _breaks(told: Any) -> list[list[object]]:
     for one in told["breaks"]:
         tokens = f"{one['rendered_tokens']} ({one['reprefilled_tokens']} read again)"
         whats = [_above(change) for change in one["above"]] + [_within(change) for change in one["messages"]]
-        rows.append([one["turn"], one["after_turn"], one["reason"], tokens, "\n".join(whats)])
+        why = one["reason"] if one["by"] == "harness" else f"{one['reason']}, by the renderer"
+        rows.append([one["turn"], one["after_turn"], why, tokens, "\n".join(whats)])
     return rows
 
 
@@ -83,6 +82,14 @@ def _quoted(text: str | None) -> str:
     return "nothing" if text is None else f"“{text}”"
 
 
+def _side_lines(told: Any) -> Table:
+    rows = [
+        [line["turn"], line["turns"], _beginning(line), line["tools"], line["prompt_tokens"], line["asks"]]
+        for line in told["side_lines"]
+    ]
+    return _table("beside the main line", ("turn", "turns", "begins", "tools", "prompt tokens", "asks"), rows)
+
+
 def _beginning(line: Any) -> str:
     where = "anew" if line["after_turn"] is None else f"after turn {line['after_turn']}, {line['reason']}"
     return where if line["main_line_went_on"] else f"{where}; the main line had ended"
@@ -91,7 +98,7 @@ def _beginning(line: Any) -> str:
 def _ended(console: Console, told: Any) -> None:
     agent = told["agent"]
     if agent["ended"] != "exited":
-        console.print(f"the agent was ended: it {agent['ended'].replace('_', ' ')}", style="bold yellow")
+        console.print(f"the agent was ended: it {_ENDED[agent['ended']]}", style="bold yellow")
     elif agent["exit_code"]:
         console.print(f"the agent failed: exit code {agent['exit_code']}", style="bold yellow")
 
@@ -100,8 +107,10 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
-    for row in rows:
+    for row in rows[:_MOST_ROWS]:
         table.add_row(*("" if cell is None else _plain(cell) for cell in row))
+    if len(rows) > _MOST_ROWS:
+        table.caption, table.caption_justify = f"and {len(rows) - _MOST_ROWS} more: --json has them", "left"
     return table
 
 

@@ -1,6 +1,7 @@
 """What an examination comes to, in a word, a line and an exit code."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Name = Literal["keeps", "breaks", "restarts", "one_turn", "unanswered", "no_call"]
@@ -20,36 +21,47 @@ class Verdict(NamedTuple):
         return EXIT_CODES[self.name]
 
 
-def verdict_of(
-    calls: int,
-    turns: int,
-    main_turns: int,
-    beginnings: int,
-    *,
-    breaks: int,
-    cost: tuple[int, int],
-    refused: Sequence[str],
-) -> Verdict:
-    """The verdict on so many calls and turns, of which the longest line has `main_turns` and so many begin anew.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What a verdict hangs on."""
 
-    `cost` is what the breaks cost in tokens, rendered anew and read again; `refused` is what errors said.
-    """
-    if not calls:
+    calls: int
+    turns: int
+    """Complete ones."""
+    main_turns: int
+    """Of the longest line."""
+    beginnings: int
+    """Turns that begin anew."""
+    breaks: int
+    """By the harness."""
+    breaks_by_renderer: int
+    rendered_tokens: int
+    """Of all breaks, as is `reprefilled_tokens`."""
+    reprefilled_tokens: int
+    refused: Sequence[str]
+    """What errors said."""
+
+
+def verdict_of(found: Findings) -> Verdict:
+    """The verdict on what was found."""
+    if not found.calls:
         what = "made no call: does it read OPENAI_BASE_URL? Else give it the URL with {base_url} among its arguments"
         return Verdict("no_call", what)
-    if not turns:
-        why = f": {refused[0]}" if refused else ""
-        return Verdict("unanswered", f"made {_some(calls, 'call')}, of which none was answered{why}")
-    if breaks:
-        rendered, again = cost
-        what = f"costs {rendered} prompt tokens rendered anew, {again} of which an engine reads again"
-        return Verdict("breaks", f"breaks its prefix {_times(breaks)}, which {what}")
-    if turns == 1:
+    if not found.turns:
+        why = f": {found.refused[0]}" if found.refused else ""
+        return Verdict("unanswered", f"made {_some(found.calls, 'call')}, of which none was answered{why}")
+    cost = f"{found.rendered_tokens} prompt tokens rendered anew, {found.reprefilled_tokens} of which an engine reads again"
+    if found.breaks:
+        return Verdict("breaks", f"breaks its prefix {_times(found.breaks)}, which costs {cost}")
+    if found.turns == 1:
         return Verdict("one_turn", "took one turn, which has nothing to keep: give it a task that takes several")
-    if main_turns == 1:
-        what = f"begins anew {_times(beginnings)} and never goes on: it sends no answer back as one"
+    if found.main_turns == 1:
+        what = f"begins anew {_times(found.beginnings)} and never goes on: it sends no answer back as one"
         return Verdict("restarts", what)
-    return Verdict("keeps", f"keeps its prefix: {main_turns} turns on end, each of which extends the one before")
+    if found.breaks_by_renderer:
+        what = f"the renderer cannot go on from its answers {_times(found.breaks_by_renderer)}, which costs {cost}"
+        return Verdict("keeps", f"keeps its prefix over {found.main_turns} turns; {what}")
+    return Verdict("keeps", f"keeps its prefix: {found.main_turns} turns on end, each of which extends the one before")
 
 
 def _times(number: int) -> str:
