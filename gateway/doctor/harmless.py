@@ -41,12 +41,21 @@ _CHANGING = {
     *("store", "submit", "sync", "transfer", "trash", "truncate", "tweet", "unlink", "uninstall", "update", "upload"),
     *("upsert", "wipe", "write", "editor", "writer"),
 }
+_READING = {
+    *("calculate", "check", "compute", "count", "describe", "fetch", "find", "get", "grep", "inspect", "is", "list"),
+    *("load", "lookup", "look", "query", "read", "retrieve", "search", "show", "think", "view"),
+}
+_THINGS = {
+    *("book", "charge", "copy", "email", "exchange", "format", "order", "patch", "place", "post", "purchase"),
+    *("reply", "return", "schedule", "set", "share", "start", "stop", "store", "transfer", "tweet", "update"),
+}
+"""Of `_CHANGING`, what behind a verb that reads is a thing: ``get_order_details``."""
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def may_call(name: str, allowed: Collection[str]) -> bool:
     """Whether a tool is called: those of `allowed` where there are any, else those that seem to change nothing."""
-    return name in allowed if allowed else not _CHANGING.intersection(_parts(name))
+    return name in allowed if allowed else not _changes(name)
 
 
 def finishes(name: str) -> bool:
@@ -90,7 +99,7 @@ def _softened(schema: Json, nth: int) -> Json:
 def _soft(name: str, value: object, schema: Json, nth: int) -> object:
     given = schema.get("enum")
     if isinstance(given, list) and given:
-        return next((word for word in given if not _CHANGING.intersection(_parts(str(word)))), given[0])
+        return next((word for word in given if not _changes(str(word))), given[0])
     if "const" in schema:
         return value
     if "properties" in schema:
@@ -107,6 +116,13 @@ def _like(value: object, said: str) -> object:
     if isinstance(value, str):
         return said
     return [said] if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
+
+
+def _changes(name: str) -> bool:
+    """Whether a name says that something is changed."""
+    parts = _parts(name)
+    reads = bool(parts) and parts[0] in _READING
+    return bool(_CHANGING.intersection(parts) - (_THINGS if reads else set()))
 
 
 def _required(schema: Mapping[str, object]) -> set[str]:

@@ -50,7 +50,8 @@ def verdict_of(found: Findings) -> Verdict:
     if not found.turns:
         why = f": {found.refused[0]}" if found.refused else ""
         return Verdict("unanswered", f"made {_some(found.calls, 'call')}, of which none was answered{why}")
-    cost = f"{found.rendered_tokens} prompt tokens rendered anew, {found.reprefilled_tokens} of which an engine reads again"
+    again = f"{found.reprefilled_tokens} of which an engine reads again"
+    cost = f"{found.rendered_tokens} prompt tokens rendered anew, {again}"
     if found.breaks:
         return Verdict("breaks", f"breaks its prefix {_times(found.breaks)}, which costs {cost}")
     if found.turns == 1:

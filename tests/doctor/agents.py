@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -116,6 +117,11 @@ def speaks_another_dialect() -> None:
         return
 
 
+def asks_once() -> None:
+    """And says what it heard."""
+    sys.stdout.write(ask([SYSTEM, {"role": "user", "content": "Hello"}], [])["content"])
+
+
 def crashes() -> None:
     """After its first answer."""
     ask([SYSTEM, {"role": "user", "content": QUESTIONS[0]}])
@@ -123,8 +129,9 @@ def crashes() -> None:
 
 
 def lingers() -> None:
-    """After a conversation, until it is ended."""
+    """After a conversation, until it is ended; it says in a file that it has begun to."""
     converse()
+    Path(os.environ["LINGERS"]).touch()
     time.sleep(600)
 
 
@@ -136,7 +143,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "drops_an_answer": lambda: converse(drops_an_answer),
     "makes_a_side_call": lambda: converse(makes_a_side_call),
     "is_stateless": lambda: converse(is_stateless),
-    "asks_once": lambda: print(ask([SYSTEM, {"role": "user", "content": "Hello"}], [])),
+    "asks_once": asks_once,
     "makes_no_call": lambda: None,
     "speaks_another_dialect": speaks_another_dialect,
     "crashes": crashes,

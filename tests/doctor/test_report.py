@@ -8,6 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from gateway.doctor.table import show
+from tests.doctor.conftest import until
 
 TURNS = 12
 """Of a conversation of three questions, each of which takes three calls and an answer."""
@@ -70,9 +71,9 @@ async def test_a_rewritten_message_is_named_with_its_index_and_what_it_was(repor
     }
     before, after = report.seen.steps[4].turn, report.seen.steps[5].turn
     known, prompt = before.sequence.ids(), after.prompt_ids()
-    alike = os.path.commonprefix([known.tolist(), prompt.tolist()])
+    alike = next(at for at, pair in enumerate(zip(known, prompt, strict=False)) if pair[0] != pair[1])
     assert told["rendered_tokens"] == broken["rendered_tokens"] == min(len(known), len(prompt))
-    assert told["reprefilled_tokens"] == broken["rendered_tokens"] - len(alike)
+    assert told["reprefilled_tokens"] == broken["rendered_tokens"] - alike
     assert "breaks its prefix once" in shown(report)
     assert "“And in Chur?” → “And in Chur? (be brief)”" in shown(report)
 
@@ -181,20 +182,24 @@ async def test_what_the_renderer_cannot_extend_is_not_the_harness_s_doing(examin
     assert "the renderer cannot go on from its answers once" in told["summary"]
 
 
-async def test_an_agent_that_does_not_end_is_ended_and_reported_on(examine):
-    """Its turns count."""
-    told = await examine("lingers", timeout_s=4.0)
+async def test_an_agent_that_does_not_end_is_ended(examine, monkeypatch):
+    """After its time."""
+    monkeypatch.setenv("LINGERS", os.devnull)
+    told = await examine("lingers", timeout_s=0.5)
 
     assert (told["exit_code"], told["agent"]["ended"]) == (4, "timed_out")
-    assert (told["verdict"], told["turns"]) == ("keeps", TURNS)
 
 
-async def test_an_interrupt_ends_the_agent_and_reports_what_was_seen(report_on):
-    """Sent to us, as a terminal does."""
+async def test_an_interrupt_ends_the_agent_and_reports_what_was_seen(report_on, monkeypatch, tmp_path):
+    """Sent to us, as a terminal does; its turns count."""
+    lingers = tmp_path / "lingers"
+    monkeypatch.setenv("LINGERS", str(lingers))
     examination = asyncio.ensure_future(report_on("lingers"))
-    await asyncio.sleep(3)
+    await until(lingers.exists)
     os.kill(os.getpid(), signal.SIGINT)
     report = await examination
+    told = report.as_object()
 
-    assert (report.exit_code, report.seen.end.how) == (4, "interrupted")
+    assert (told["exit_code"], told["agent"]["ended"]) == (4, "interrupted")
+    assert (told["verdict"], told["turns"]) == ("keeps", TURNS)
     assert "the agent was ended: it was interrupted" in shown(report)
