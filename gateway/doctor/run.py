@@ -58,7 +58,7 @@ def examine(command: Sequence[str], timeout_s: float, engine: Engine) -> Report:
         ConfigError: a flag is ill, the gateway cannot be made, or there is no such command.
     """
     log.configure_process()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     return asyncio.run(examined(Agent(command, timeout_s), engine))
 
 

@@ -34,9 +34,9 @@ SYSTEM = {"role": "system", "content": "You are a weather service."}
 _http = build_opener(ProxyHandler({}))
 
 
-def post(path: str, body: Json) -> Json:
+def post(path: str, body: Json, **headers: str) -> Json:
     """What the gateway answers."""
-    asked = Request(BASE_URL + path, json.dumps(body).encode(), {"Content-Type": "application/json"})  # http
+    asked = Request(BASE_URL + path, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})  # http
     with _http.open(asked, timeout=30) as answer:
         told: Json = json.load(answer)
         return told
@@ -117,6 +117,13 @@ def speaks_another_dialect() -> None:
         return
 
 
+def retries() -> None:
+    """The one call that it makes, as SDKs do that have lost its answer."""
+    body = {"model": MODEL, "messages": [SYSTEM, {"role": "user", "content": "Hello"}]}
+    post("/chat/completions", body)
+    post("/chat/completions", body, **{"x-stainless-retry-count": "1"})
+
+
 def asks_once() -> None:
     """And says what it heard."""
     sys.stdout.write(ask([SYSTEM, {"role": "user", "content": "Hello"}], [])["content"])
@@ -144,6 +151,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "makes_a_side_call": lambda: converse(makes_a_side_call),
     "is_stateless": lambda: converse(is_stateless),
     "asks_once": asks_once,
+    "retries": retries,
     "makes_no_call": lambda: None,
     "speaks_another_dialect": speaks_another_dialect,
     "crashes": crashes,

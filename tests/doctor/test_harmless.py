@@ -1,6 +1,7 @@
 """What the simulated model says to a user's real tools does no harm."""
 
 import subprocess
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,7 +88,7 @@ def test_code_queries_and_places_are_harmless():
 def test_all_other_text_is_of_words_that_mean_nothing(nth):
     """Nested, too; and numbers stay within their bounds."""
     nested = {"type": "object", "properties": {"command": TEXT, "note": TEXT}, "required": ["command", "note"]}
-    made = arguments_of(tool(query=TEXT, days={"type": "integer", "minimum": 3, "maximum": 4}, inner=nested), nth)
+    made: Any = arguments_of(tool(query=TEXT, days={"type": "integer", "minimum": 3, "maximum": 4}, inner=nested), nth)
 
     assert set(made["query"].split()) <= set(WORDS)
     assert made["days"] in (3, 4)

@@ -142,6 +142,14 @@ async def test_one_turn_is_nothing_to_judge(examine):
     assert told["tools"] == {"called": [], "left_alone": []}
 
 
+async def test_a_retry_is_no_turn_of_its_own(examine):
+    """It is told that there was one, and that it got the answer that there was."""
+    told = await examine("retries")
+
+    assert (told["turns"], told["retries"], told["rows"]) == (1, 1, 1)
+    assert told["calls"] == {"answered": 1, "replayed": 1, "refused": 0, "failed": 0, "left": 0}
+
+
 async def test_who_made_no_call_is_told_what_to_look_at(examine):
     """Its environment."""
     told = await examine("makes_no_call")

@@ -44,6 +44,7 @@ class Talk:
         self.template = ChatTemplate.of(FOLDER)
 
     def prompt(self):
+        assert self.template is not None
         text = self.template.apply(self.messages, self.tools, {"add_generation_prompt": True})
         return self.model.vocabulary.encode(text)
 
