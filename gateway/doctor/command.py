@@ -1,11 +1,14 @@
 """``gateway doctor``."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gateway.doctor.report import Report
 
 
 def doctor(
@@ -43,6 +46,11 @@ def doctor(
     except ConfigError as error:
         print(f"gateway doctor: {error}", file=sys.stderr)
         sys.exit(2)
+    _print(report, as_json=as_json)
+    sys.exit(report.exit_code)
+
+
+def _print(report: "Report", *, as_json: bool) -> None:
     if as_json:
         from orjson import OPT_INDENT_2, dumps
 
@@ -53,4 +61,3 @@ def doctor(
         from gateway.doctor.table import show
 
         show(Console(), report)
-    sys.exit(report.exit_code)

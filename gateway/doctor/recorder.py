@@ -1,14 +1,17 @@
 """What an agent asked of a gateway, call by call, noted beside it: the gateway itself keeps no bodies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import orjson
 from aiohttp import web
 
 from gateway.edge.server import Handler
+from gateway.wire import chat
+from gateway.wire.dialect import Dialect
 
-_ANSWERS = "/v1/chat/completions"
-"""Where turns are taken."""
+DIALECTS: Mapping[str, Dialect] = {"/v1/chat/completions": chat}
+"""Where turns are taken, and in which dialect."""
 _MOST_CHARS = 300
 """Of what an error says."""
 
@@ -54,13 +57,13 @@ class Recorder:
 
     async def _take(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         known = request.match_info.http_exception is None
-        if known and request.method == "GET":
-            return await handler(request)  # what is only read: models, sessions
         path = request.path[request.path.find("/v1/") :] if "/v1/" in request.path else request.path
+        if known and path not in DIALECTS:
+            return await handler(request)  # no turn is taken there: models, sessions
         marked = "Idempotency-Key" in request.headers or request.headers.get("x-stainless-retry-count", "0") != "0"
         call = request[_CALL] = Call(request.method, path, marked)
         self.calls.append(call)
-        if known and path == _ANSWERS:
+        if known:
             call.body = await request.read()  # which the gateway is given again
         return await handler(request)
 

@@ -16,7 +16,7 @@ from gateway.core.turn import Turn
 from gateway.core.types import TurnRequest
 from gateway.doctor.agent import Agent
 from gateway.doctor.lines import steps_of
-from gateway.doctor.recorder import Call, Recorder
+from gateway.doctor.recorder import DIALECTS, Call, Recorder
 from gateway.doctor.report import Examination, Report
 from gateway.doctor.sim_model import sim_model
 from gateway.edge import log
@@ -26,7 +26,6 @@ from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.settings import Settings, load_settings
 from gateway.sim import create_sim
 from gateway.sim.keys import ENGINE
-from gateway.wire import chat
 from gateway.wire.noise import Noise
 
 _SESSION = "doctor"
@@ -121,10 +120,10 @@ def _ledgers(sessions: Sessions, calls: Sequence[Call]) -> list[Ledger]:
 
 def _taken(calls: Sequence[Call], ledgers: Sequence[Ledger], noise: Noise) -> list[tuple[TurnRequest, Turn]]:
     """The complete turns in the order in which they were recorded, each with what was asked."""
-    bodies = {turn_id: call.body for call in calls if not call.replayed for turn_id in call.turn_ids}
-    asked: Any = {}
-    for turn_id, body in bodies.items():
-        asked[turn_id] = chat.decode(body, noise)
+    asked: dict[str, TurnRequest] = {}
+    for call in calls:
+        if call.turn_ids and not call.replayed:
+            asked |= dict.fromkeys(call.turn_ids, DIALECTS[call.path].decode(call.body, noise))
     turns = [turn for ledger in ledgers for turn in ledger.turns if turn.status == "complete"]
     return [(asked[turn.id], turn) for turn in turns if turn.id in asked]
 

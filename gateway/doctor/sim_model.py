@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from gateway.doctor.harmless import WORDS, arguments_of, finishes, may_call, takes_commands, value_of, with_command
+from gateway.doctor.harmless import (
+    COMMANDS,
+    WORDS,
+    arguments_of,
+    finishes,
+    may_call,
+    takes_commands,
+    value_of,
+    with_command,
+)
 from gateway.sim.grammar import Grammars
 from gateway.sim.personality import Json
 from gateway.sim.policy import Policy, random_of, read_prompt
@@ -19,6 +28,8 @@ _END = "<|im_end|>"
 _SPEAKER = re.compile(r"<\|im_start\|>(\w+)\n(<tool_response>)?")
 _MAGIC = re.compile(r"echo [A-Z][A-Z0-9_]{7,}\b")
 """How an agent that knows nothing but a shell is told that all is done, as its instructions say it."""
+_FENCE = re.compile(r"```((?:\w*(?:bash|shell|command)\w*|sh))\n")
+"""How an agent whose model calls no tools says that commands are written."""
 _NAME = re.compile(r'"name": "([^"]+)"')
 _MOST = 12
 """Requests of a user that are answered at length, and conversations so long; beyond it every answer is the last."""
@@ -84,7 +95,7 @@ class SimModel(Policy):
 
     def _deed(self, scene: _Scene) -> str:
         if not scene.tools:
-            return _FINAL
+            return self._in_words(scene)
         said = next(self._said)
         if self.stumbles and said == 1:
             return _CUT_OFF
@@ -95,6 +106,15 @@ class SimModel(Policy):
         tool = tools[nth % len(tools)]
         called = [_called(tool, arguments_of(tool, nth + more)) for more in range(1 + (nth % 3 == 2))]
         return _BESIDE[nth % len(_BESIDE)] + "\n".join(called)
+
+    def _in_words(self, scene: _Scene) -> str:
+        """A command between fences, where an agent's instructions have some; what came of it is told by a user."""
+        fence, magic = _FENCE.search(scene.text), _MAGIC.search(scene.text)
+        over = scene.answers >= self.turns - 1
+        if fence is None or (over and magic is None) or self.ends(scene):
+            return _FINAL
+        command = magic[0] if over and magic else COMMANDS[scene.answers % len(COMMANDS)]
+        return f"{_BESIDE[0]}\n```{fence[1]}\n{command}\n```\n"
 
     def _goes_in_circles(self, scene: _Scene, said: int) -> bool:
         """Whether so much was said that a history which shows little of it will never say that it is over."""

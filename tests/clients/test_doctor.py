@@ -69,6 +69,15 @@ def test_mini_swe_agent_forgets_an_answer_that_it_cannot_read(examine: Examine) 
     assert len(told["main_line"]) == told["turns"] - 1
 
 
+def test_an_agent_that_finds_its_commands_in_text_keeps_its_prefix(examine: Examine) -> None:
+    """mini-swe-agent without tools: the model writes between the fences that its instructions show."""
+    text_based = "--config mini_textbased --model-class litellm_textbased"
+    told = examine(f"mini {text_based} --task 'Say hello.' --yolo --exit-immediately")
+
+    assert (told["verdict"], told["turns"], told["rows"]) == ("keeps", TURNS, 1)
+    assert told["tools"] == {"called": [], "left_alone": []}
+
+
 @pytest.mark.parametrize("agent", ["with_openai_agents", "with_langchain"])
 @pytest.mark.parametrize("manner", ["", "stream"])
 def test_a_runner_drops_reasoning_and_keeps_its_prefix(examine: Examine, agent: str, manner: str) -> None:

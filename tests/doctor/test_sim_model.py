@@ -93,6 +93,15 @@ def test_without_tools_it_answers_at_once(model):
     assert calls(Talk(model, []).ask("hello")) == []
 
 
+def test_an_agent_without_tools_gets_commands_in_the_fences_of_its_instructions(model):
+    """What its shell says comes as a user's word; the last command is the one that ends it."""
+    talk = Talk(model, [], "Write one command:\n```my_bash\nls\n```\nTo end: `echo TASK_IS_ALL_DONE`.")
+    said = [talk.ask("go"), talk.ask("out: 0"), talk.ask("out: 0"), talk.ask("out: 0")]
+    commands = [re.findall(r"```my_bash\n(.*?)\n```", one) for one in said]
+
+    assert commands == [[command] for command in (*COMMANDS, "echo TASK_IS_ALL_DONE")]
+
+
 def test_it_ends_an_agent_by_the_tool_that_is_there_for_it(model):
     talk = Talk(model, [FINISH, WEATHER])
     said = [talk.ask("go"), talk.result(), talk.result(), talk.result()]
