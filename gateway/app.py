@@ -59,6 +59,8 @@ log = structlog.get_logger()
 
 DRAINING = web.AppKey("DRAINING", Draining)
 """How an application is drained by who runs it; to shut it down does the same."""
+SESSIONS = web.AppKey("SESSIONS", Sessions)
+"""What an application has recorded, for who runs it: to be read, while it runs or afterwards."""
 _FAREWELL_S = 3.0
 """When turns have ended: how long clients may take to read the last answers, or to send the rest of a request."""
 _LATE_S = 0.05
@@ -160,6 +162,7 @@ def _application(settings: Settings, server: Server, sync: AdminSync, admin: Adm
     app.on_response_prepare.append(server.sign)
     app.add_routes([*server.routes(), *sync.routes(), *admin.routes()])
     app[DRAINING] = sync.draining
+    app[SESSIONS] = server.sessions
     app.on_shutdown.append(lambda _app: sync.draining.finish())
     app.on_shutdown.append(lambda _app: sync.close())
     app.on_shutdown.append(lambda _app: admin.close())

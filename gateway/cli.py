@@ -13,6 +13,7 @@ from pydantic_core import PydanticUndefined
 
 from gateway import process
 from gateway.audit.command import audit
+from gateway.doctor.command import doctor
 from gateway.edge import log
 from gateway.engines.command import engines
 from gateway.errors import ConfigError
@@ -156,6 +157,7 @@ cli.command()(config)
 cli.command()(verify)
 cli.command()(mask)
 cli.command()(audit)
+cli.command(context_settings={"allow_interspersed_args": False})(doctor)
 
 sessions.command()(export)
 cli.add_typer(sessions, name="sessions")

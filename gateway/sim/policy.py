@@ -42,7 +42,9 @@ _REPORTS = (
 )
 
 
-class _Prompt(NamedTuple):
+class ReadPrompt(NamedTuple):
+    """What a prompt shows of a conversation, in the words of the demo's chat template, which are Qwen3's."""
+
     tools: list[Json]
     role: str
     text: str
@@ -74,8 +76,8 @@ class Policy:
         Raises:
             Refused: it is one that this engine cannot apply.
         """
-        random = _random(prompt_ids, seed)
-        words = _words(_read(self.vocabulary.decode(prompt_ids)).text)
+        random = random_of(prompt_ids, seed)
+        words = _words(read_prompt(self.vocabulary.decode(prompt_ids)).text)
         text = Grammars(words, random, self.vocabulary.name_of).conforming(asked)
         return self.vocabulary.spell(f"{text}<|im_end|>", self.split_rate, random)
 
@@ -98,27 +100,29 @@ class Policy:
         return [start, closed] if has_more else [start]
 
     def _fresh(self, prompt_ids: Sequence[int], seed: int) -> list[int]:
-        random = _random(prompt_ids, seed)
-        text = _answer(_read(self.vocabulary.decode(prompt_ids)), random)
+        random = random_of(prompt_ids, seed)
+        text = _answer(read_prompt(self.vocabulary.decode(prompt_ids)), random)
         return self.vocabulary.spell(text, self.split_rate, random)
 
 
-def _random(prompt_ids: Sequence[int], seed: int) -> Random:
+def random_of(prompt_ids: Sequence[int], seed: int) -> Random:
+    """The chance that a prompt and a seed stand for."""
     digest = hashlib.sha256(orjson.dumps([list(prompt_ids), seed])).digest()
     return Random(digest)  # noqa: S311  # an answer to repeat, not a secret
 
 
-def _read(text: str) -> _Prompt:
+def read_prompt(text: str) -> ReadPrompt:
+    """What a prompt shows: the tools that it offers, who spoke last, what, and what the answer is to go on from."""
     turns = list(_TURN.finditer(text))
     offer = _OFFER.search(text, 0, turns[1].start() if len(turns) > 1 else len(text))
     tools = [tool for line in offer[1].splitlines() if (tool := _tool(line))] if offer else []
     opening = text[turns[-1].end() :] if turns else ""
     last = turns[-2] if len(turns) > 1 else None
     if last is None:
-        return _Prompt(tools, "user", text, opening)
+        return ReadPrompt(tools, "user", text, opening)
     said = text[last.end() : turns[-1].start()].strip().removesuffix("<|im_end|>")
     role = "tool" if last[1] == "tool" or said.startswith("<tool_response>") else last[1]
-    return _Prompt(tools, role, said, opening)
+    return ReadPrompt(tools, role, said, opening)
 
 
 def _tool(line: str) -> Json | None:
@@ -138,7 +142,7 @@ def _words(text: str) -> list[str]:
     return found if len(found) > 1 else [*found, "this", "that"]
 
 
-def _answer(prompt: _Prompt, random: Random) -> str:
+def _answer(prompt: ReadPrompt, random: Random) -> str:
     words = _words(prompt.text)
     first, second = random.sample(words, 2)
     pair = (first, second)
@@ -148,7 +152,7 @@ def _answer(prompt: _Prompt, random: Random) -> str:
     return f"{thought}{_deed(prompt, words, pair, random)}<|im_end|>"
 
 
-def _deed(prompt: _Prompt, words: list[str], pair: tuple[str, str], random: Random) -> str:
+def _deed(prompt: ReadPrompt, words: list[str], pair: tuple[str, str], random: Random) -> str:
     if prompt.role == "tool":
         results = _RESULT.findall(prompt.text)
         short = " ".join((results[-1] if results else prompt.text).split())[:60].replace("<", "(")
