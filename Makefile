@@ -123,6 +123,7 @@ settings: setup ## write the README's table of settings as the code has them
 test-examples: setup ## the examples, each before a simulated engine (makes the environment of the agent packages on first use)
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/examples tests/clients/test_examples.py
+
 test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
 	tests/deploy/environment.sh
 	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
