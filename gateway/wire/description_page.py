@@ -1,5 +1,6 @@
 """``/docs``: what ``/openapi.json`` says, as one page of HTML that needs nothing else."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ _BOUNDS = {
     "maxItems": "up to {} items",
     "pattern": "like {}",
 }
+_CODE = re.compile("`([^`]*)`")
 _LINK, _OR = Markup('<a href="#{0}">{0}</a>'), Markup(" | ")
 _UNBOUNDED = 2**63 - 1
 """What a bound of a signed number of 64 bits is, which nobody needs to be told."""
@@ -31,10 +33,16 @@ def page_of(description: bytes) -> bytes:
     """The page of a description. It is made once for each: that takes some 30 ms."""
     told: Mapping[str, Any] = orjson.loads(description)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["told"] = _told
     template = environment.from_string(_TEMPLATE.read_text())
     return template.render(
         about=told["info"], topics=_topics(told), components=told["components"], kind=kind_of
     ).encode()
+
+
+def _told(text: str) -> Markup:
+    """Prose, in which what stands between backticks is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  # it is escaped
 
 
 def kind_of(schema: Mapping[str, Any]) -> Markup:

@@ -67,6 +67,12 @@ def test_what_a_description_says_is_text_on_it(text: str):
     assert "<is>" not in text
 
 
+def test_code_in_prose_looks_like_code(text: str):
+    """Nobody sees a backtick."""
+    assert "<code>/v1</code>" in text
+    assert "`" not in text
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
