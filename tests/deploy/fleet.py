@@ -103,11 +103,11 @@ def script(text: str) -> list[int]:
 
 
 class Gateway:
-    """One gateway as a process, on a port that stays its own."""
+    """One gateway as a process; the port that it was given at first stays its own."""
 
     def __init__(self, engine_url: str, log: Path) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.port = 0
+        self.url = ""
         self._engine_url = engine_url
         self._log = log
         self._process: subprocess.Popen[str] | None = None
@@ -137,7 +137,9 @@ class Gateway:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self._log.read_text()
-        assert json.loads(line)["event"] == "ready"
+        ready = json.loads(line)
+        assert ready["event"] == "ready"
+        self.url, self.port = ready["url"], int(ready["url"].rpartition(":")[2])
 
     def kill(self) -> None:
         """End it as the kernel does that has no memory left."""

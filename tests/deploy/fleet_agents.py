@@ -9,7 +9,7 @@ import orjson
 from yarl import URL
 
 from gateway.wire.sse import SSEDecoder
-from tests.deploy.fleet import Gateway, Json, script
+from tests.deploy.fleet import LIMIT_S, Engine, Gateway, Json, script
 
 HELLO = [{"role": "user", "content": "Hello?"}]
 TEXT = "one two three four five six seven eight nine ten"
@@ -122,3 +122,29 @@ async def outcome(client: Client, name: str, *, stream: bool) -> int | None:
         return await client.status(chat(name), body(stream=stream))
     except aiohttp.ServerDisconnectedError:
         return None
+
+
+_PAUSE_S = 0.18
+"""Less than the 0.2 s for which Linux keeps a packet back that is to be filled."""
+
+
+async def share_in_time(client: Client, engine: Engine, name: str) -> float:
+    """Of ids that are sampled one by one, a pause apart, the share that is read before the next one is sampled."""
+    engine.turnstile.shut()
+    count, sampled, in_time = len(script(TEXT)), 0, 0
+
+    async def sample() -> None:
+        nonlocal sampled
+        while sampled < count:
+            sampled += 1
+            engine.turnstile.permit()
+            await asyncio.sleep(_PAUSE_S)
+
+    sampling = asyncio.ensure_future(sample())
+    async with asyncio.timeout(LIMIT_S), client.post(chat(name), body(stream=True)) as answer:
+        events, ids = read(answer), list[int]()
+        while len(ids) < count:
+            ids += await next_ids(events)
+            in_time += len(ids) == sampled
+    await sampling
+    return in_time / count
