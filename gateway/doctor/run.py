@@ -23,7 +23,8 @@ from gateway.edge import log
 from gateway.edge.sessions import Sessions
 from gateway.errors import ConfigError, UnknownSession
 from gateway.render.demo import FOLDER, MODEL_NAME
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
+from gateway.settings_sources import load
 from gateway.sim import create_sim
 from gateway.sim.keys import ENGINE
 from gateway.wire.noise import Noise
@@ -90,12 +91,13 @@ def _simulated(engine: Engine) -> web.Application:
 
 
 def _settings(engine: Engine, url: str) -> Settings:
-    # Whatever the environment says of where a gateway listens, and who may speak to it, is of another one.
-    own = {"host": "127.0.0.1", "agent_key": "", "admin_key": "", "engine_key": engine.key, "engine": (url,)}
+    flags: dict[str, object] = {"host": "127.0.0.1", "engine_key": engine.key, "engine": (url,)}
     if engine.url is None:
-        return load_settings(model=MODEL_NAME, model_name=MODEL_NAME, renderer="auto", **own)
-    named = {"model_name": engine.model_name} if engine.model_name else {}
-    return load_settings(model=engine.model, **named, **own)
+        flags |= {"model": MODEL_NAME, "renderer": "auto"}
+    else:
+        flags |= {"model": engine.model, "model_name": engine.model_name}
+    # Whatever the environment says is of another gateway.
+    return load({name: value for name, value in flags.items() if value}, {}).settings
 
 
 async def _model(url: str) -> str:

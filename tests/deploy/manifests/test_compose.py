@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
+from gateway.settings_sources import load_settings
 
 ROOT = Path(__file__).parent.parent.parent.parent
 FOLDER = ROOT / "deploy/compose"

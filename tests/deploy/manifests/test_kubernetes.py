@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
+from gateway.settings_sources import load_settings
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "deploy/kubernetes"
 RELEASES = {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import Settings, load_settings
+from gateway.settings import Settings
+from gateway.settings_sources import load_settings
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "deploy/systemd"
 UNIT = (FOLDER / "rollout-gateway.service").read_text()
