@@ -224,11 +224,18 @@ async def test_an_ill_flag_is_exit_2_and_one_line(tmp_path: Path, args: list[str
 
 
 async def test_an_unknown_flag_is_exit_2(tmp_path: Path) -> None:
-    """And is named."""
-    status, lines = await refused(tmp_path, "serve", "--nonsense")
+    """And is named, with what is nearest to it."""
+    status, lines = await refused(tmp_path, "serve", "--prot", "1")
 
     assert status == 2
-    assert "--nonsense" in "".join(lines)
+    assert all(flag in "".join(lines) for flag in ("--prot", "--port"))
+
+
+async def test_an_unknown_variable_is_exit_2_and_one_line(tmp_path: Path) -> None:
+    """Likewise."""
+    status, lines = await refused(tmp_path, *flags(model=DEMO, port=0), env={"GATEWAY_PROT": "1"})
+
+    assert (status, lines) == (2, ["gateway: GATEWAY_PROT: there is no such setting; is GATEWAY_PORT meant?"])
 
 
 async def test_what_cannot_be_loaded_or_taken_is_exit_2_and_one_line(tmp_path: Path) -> None:
