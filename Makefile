@@ -1,6 +1,7 @@
 # One way to do each thing; every target works from a fresh clone.
 PYTHON ?= python3
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # tests start hundreds of processes, each of which would compile its imports anew
 .DEFAULT_GOAL := help
 .PHONY: help setup lock lock-clients demo check check-deep fmt lint types imports soak load affinity chaos herd bench test own-tests properties test-rooms test-conservation test-processes test-clients test-models test-tinker test-vllm test-kill test-truth serve clean
 

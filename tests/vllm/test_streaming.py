@@ -137,10 +137,21 @@ async def ask(
     return reader, writer
 
 
-async def vanish(gateway_url: str, session: str, after_s: float, *, stream: bool) -> None:
-    """A client that asks for a long answer and is gone after a while."""
+def sampled(exchanges: list[Exchange]) -> dict[str, int]:
+    """How many ids have left the engine, for whom."""
+    return {exchange.request_id: len(exchange.completion) for exchange in exchanges}
+
+
+async def vanish(
+    gateway_url: str, session: str, moment: tuple[float, int], exchanges: list[Exchange], *, stream: bool
+) -> None:
+    """A client that asks for a long answer and is gone after some seconds and, however slow the engine, some ids."""
+    after_s, ids = moment
     _, writer = await ask(gateway_url, session, {"stream": stream, "ignore_eos": True})
     await asyncio.sleep(after_s)
+    async with asyncio.timeout(120):
+        while sampled(exchanges).get(session, 0) < ids:
+            await asyncio.sleep(0.05)
     writer.transport.abort()
 
 
@@ -151,16 +162,20 @@ async def test_64_clients_that_vanish_leave_an_engine_that_does_nothing(
     url, chance = gateway.url, random.Random(7)
     descriptors = gateway.descriptors()
     names = [f"vanished-{number}" for number in range(64)]
-    clients = [vanish(url, name, chance.uniform(0, 8), stream=bool(nth % 2)) for nth, name in enumerate(names)]
+    moments = [(chance.uniform(0, 8), chance.choice((0, 1, 2 * IN_TRANSIT))) for _ in names]
+    clients = [
+        vanish(url, name, moment, exchanges, stream=bool(nth % 2))
+        for nth, (name, moment) in enumerate(zip(names, moments, strict=True))
+    ]
     await asyncio.gather(*clients)
 
     await asyncio.to_thread(until, lambda: running(vllm) == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gauge(url, "gateway_turns_in_flight") == 0, within_s=5)
     await asyncio.to_thread(until, lambda: gateway.descriptors() <= descriptors, within_s=10)
-    sampled = {exchange.request_id: len(exchange.completion) for exchange in exchanges}
+    counts = sampled(exchanges)
     for name in names:
         turns = await asyncio.to_thread(turns_so_far, f"{url}/sessions/{name}")
         assert [turn["status"] for turn in turns] in ([], ["aborted"])
-        assert turns or sampled.get(name, 0) <= IN_TRANSIT
-        assert all(turn["completion_tokens"] <= sampled[name] for turn in turns)
-    assert sum(count > IN_TRANSIT for count in sampled.values()) > 5
+        assert turns or counts.get(name, 0) <= IN_TRANSIT
+        assert all(turn["completion_tokens"] <= counts[name] for turn in turns)
+    assert sum(count > IN_TRANSIT for count in counts.values()) > 5
