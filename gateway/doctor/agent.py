@@ -69,18 +69,18 @@ class Agent:
         """
         words = [word.replace("{base_url}", base_url).replace("{model}", model) for word in self.command]
         begun_s = time.monotonic()
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.DEVNULL if sys.__stdin__ is None or sys.__stdin__.isatty() else None,
-                stdout=2,
-                stderr=2,
-                env=os.environ | environment_of(base_url, model),
-                start_new_session=True,  # so that it can be ended with all that it has started
-            )
-        except OSError as error:
-            raise ConfigError(f"cannot run {words[0]!r}: {error.strerror or error}") from None
         async with self._interruptible():
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *words,
+                    stdin=asyncio.subprocess.DEVNULL if sys.__stdin__ is None or sys.__stdin__.isatty() else None,
+                    stdout=2,
+                    stderr=2,
+                    env=os.environ | environment_of(base_url, model),
+                    start_new_session=True,  # so that it can be ended with all that it has started
+                )
+            except OSError as error:
+                raise ConfigError(f"cannot run {words[0]!r}: {error.strerror or error}") from None
             how = await self._until_over(child)
         return End(how, child.returncode, time.monotonic() - begun_s)
 

@@ -121,7 +121,7 @@ class Report:
             "summary": self.verdict.summary,
             "exit_code": self.exit_code,
             "agent": {
-                "command": list(self.seen.command),
+                "command": [word.encode(errors="replace").decode() for word in self.seen.command],
                 "ended": end.how,
                 "exit_code": end.exit_code,
                 "seconds": round(end.seconds, 3),

@@ -6,6 +6,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gateway.doctor.report import Report
 
@@ -108,11 +109,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]])
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows[:_MOST_ROWS]:
-        table.add_row(*("" if cell is None else _plain(cell) for cell in row))
+        table.add_row(*("" if cell is None else Text(str(cell)) for cell in row))
     if len(rows) > _MOST_ROWS:
         table.caption, table.caption_justify = f"and {len(rows) - _MOST_ROWS} more: --json has them", "left"
     return table
-
-
-def _plain(cell: object) -> str:
-    return str(cell).replace("[", "\\[")

@@ -62,6 +62,6 @@ def examine(report_on: Callable[..., Awaitable[Report]]) -> Examine:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait until something is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not true():
             await asyncio.sleep(0.02)

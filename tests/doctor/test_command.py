@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/doctor.md").read_text()
-LIMIT_S = 90
+LIMIT_S = 180
 
 
 async def start(*words, **more):
