@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from gateway.edge.description import routes_of
 from gateway.wire.sse import SSEDecoder
@@ -112,6 +113,11 @@ async def test_every_route_is_described_and_every_described_route_is_there(house
     """By method and path; HEAD goes where GET does."""
     there = {(route.method, route.resource.canonical) for route in app_of(house).router.routes() if route.resource}
     assert operations(await described(house)).keys() == {(method, path) for method, path in there if method != "HEAD"}
+
+
+async def test_the_description_is_valid(house: House) -> None:
+    """By the specification's own schema, its references resolved."""
+    assert list(OpenAPIV31SpecValidator(await described(house)).iter_errors()) == []
 
 
 async def test_a_route_is_told_by_what_its_handler_says(house: House) -> None:

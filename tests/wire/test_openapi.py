@@ -1,11 +1,10 @@
-"""The description of routes is OpenAPI 3.1, and whole."""
+"""The description of routes is whole."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from gateway import __version__
 from gateway.wire.openapi import Route, describe
@@ -19,9 +18,8 @@ def told() -> dict[str, Any]:
     return made
 
 
-def test_it_is_valid(told: dict[str, Any]):
-    """By the specification's own schema, its references resolved."""
-    assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
+def test_it_says_of_what_it_is_and_of_which_version(told: dict[str, Any]):
+    """That it is valid is a test of what an application answers: tests/edge/test_description."""
     assert told["openapi"].startswith("3.1.")
     assert told["info"]["version"] == __version__
 
