@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -82,6 +83,25 @@ def test_the_service_monitor_is_one(base, validators):
     ).stdout
 
     assert said.splitlines() == ["[]", "['.spec.endpoints.0.intervall is unknown']"]
+
+
+def test_the_overlay_of_the_documents_says_image_model_and_engines(validators, run, tmp_path):
+    page = (FOLDER.parent.parent / "docs/deployment.md").read_text()
+    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    shutil.copytree(FOLDER / "base", tmp_path / "base")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kustomization.yaml").write_text(overlay)
+
+    resources = list(yaml.safe_load_all(run(validators / "kubectl", "kustomize", tmp_path / "mine")))
+
+    (settings,) = [item["data"] for item in resources if item["kind"] == "ConfigMap"]
+    (pod,) = [item["spec"]["template"]["spec"] for item in resources if item["kind"] == "Deployment"]
+    assert settings == {
+        "GATEWAY_MODEL": "Qwen/Qwen3-32B",
+        "GATEWAY_ENGINE": "http://vllm-0.vllm:8000,http://vllm-1.vllm:8000",
+        "GATEWAY_DRAIN_TIMEOUT_S": "30",
+    }
+    assert pod["containers"][0]["image"] == "registry.example/rollout-gateway:0.1.0"
 
 
 def test_selectors_find_the_gateway_and_prometheus_finds_it_once(base, deployment):
