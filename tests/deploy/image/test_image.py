@@ -30,17 +30,22 @@ def sim(image) -> Iterator[Container]:
     assert sim.end() == (0, "")
 
 
-@pytest.fixture
-def gateway(image, sim) -> Iterator[Container]:
-    """The gateway with Compose's environment, but for what .env says, beside the engine."""
+def start_gateway(image: Image, sim: Container, port: str = "8080") -> Container:
+    """A gateway with Compose's environment, but for what .env says, beside the engine, ready."""
     given = {name: value for name, value in COMPOSE["gateway"]["environment"].items() if "$" not in value}
     said = {
         "GATEWAY_MODEL": "rollout-gateway/demo",
         "GATEWAY_ENGINE": "http://127.0.0.1:8000",
         "GATEWAY_ADMIN_KEY": KEY,
     }
-    gateway = Container.start(image, image.config["Cmd"], {**given, **said}, beside=sim)
+    gateway = Container.start(image, image.config["Cmd"], {**given, **said, "GATEWAY_PORT": port}, beside=sim)
     gateway.ready()
+    return gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(image, sim) -> Iterator[Container]:
+    gateway = start_gateway(image, sim)
     yield gateway
     gateway.end(signal.SIGKILL)
 
@@ -102,11 +107,19 @@ def test_the_health_checks_of_image_and_compose_pass(gateway, sim):
     assert image_check == ["CMD", "probe", "/health"]
 
 
+def test_what_a_pod_runs_before_its_end_is_in_the_image(sim):
+    (deployment,) = yaml.safe_load_all((ROOT / "deploy/kubernetes/base/deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    program, _ = container["lifecycle"]["preStop"]["exec"]["command"]
+
+    assert sim.run([program, "0"]).returncode == 0
+
+
 def test_the_health_check_fails_where_nobody_answers(sim):
-    ran = sim.run(["probe", "/health"])
+    ran = sim.run(["probe", "/health", "8099"])
 
     assert ran.returncode == 1
-    assert ran.stderr == "probe: port 8080 does not answer: [Errno 111] Connection refused\n"
+    assert ran.stderr == "probe: port 8099 does not answer: [Errno 111] Connection refused\n"
 
 
 def test_the_health_check_fails_where_the_answer_is_no_200(sim):
@@ -115,8 +128,8 @@ def test_the_health_check_fails_where_the_answer_is_no_200(sim):
     assert (ran.returncode, ran.stderr) == (1, "probe: /nowhere is 404\n")
 
 
-def test_sigterm_reaches_the_gateway_and_it_ends_well(gateway):
-    code, errors = gateway.end()
+def test_sigterm_reaches_the_gateway_and_it_ends_well(image, sim):
+    code, errors = start_gateway(image, sim, "8081").end()
 
     assert code == 0, errors
 
@@ -136,7 +149,7 @@ def test_the_sidecar_of_a_job_is_ready_by_its_own_probes(image, sim):
     job = yaml.safe_load((ROOT / "deploy/kubernetes/sidecar/job.yaml").read_text())
     (sidecar,) = job["spec"]["template"]["spec"]["initContainers"]
     given = {item["name"]: item["value"] for item in sidecar["env"]}
-    here = {"GATEWAY_MODEL": "rollout-gateway/demo", "GATEWAY_ENGINE": "http://127.0.0.1:8000"}
+    here = {"GATEWAY_MODEL": "rollout-gateway/demo", "GATEWAY_ENGINE": "http://127.0.0.1:8000", "GATEWAY_PORT": "8082"}
 
     gateway = Container.start(image, image.config["Cmd"], {**given, **here}, beside=sim)
     url = gateway.ready()["url"]
@@ -144,7 +157,7 @@ def test_the_sidecar_of_a_job_is_ready_by_its_own_probes(image, sim):
     answer = gateway.call("POST", f"{url}/v1/chat/completions", ASKED)
 
     assert gateway.end()[0] == 0
-    assert url == HOME
+    assert url == "http://127.0.0.1:8082"
     assert [(check.returncode, check.stderr) for check in checks] == [
         (0, "probe: /ready is 200\n"),
         (0, "probe: /health is 200\n"),

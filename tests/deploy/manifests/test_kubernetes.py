@@ -2,14 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gateway.settings import Settings
-from gateway.settings_sources import load_settings
+from tests.deploy.manifests.variables import settings_of
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "deploy/kubernetes"
 RELEASES = {
@@ -85,6 +85,25 @@ def test_the_service_monitor_is_one(base, validators):
     assert said.splitlines() == ["[]", "['.spec.endpoints.0.intervall is unknown']"]
 
 
+def test_the_overlay_of_the_documents_says_image_model_and_engines(validators, run, tmp_path):
+    page = (FOLDER.parent.parent / "docs/deployment.md").read_text()
+    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    shutil.copytree(FOLDER / "base", tmp_path / "base")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kustomization.yaml").write_text(overlay)
+
+    resources = list(yaml.safe_load_all(run(validators / "kubectl", "kustomize", tmp_path / "mine")))
+
+    (settings,) = [item["data"] for item in resources if item["kind"] == "ConfigMap"]
+    (pod,) = [item["spec"]["template"]["spec"] for item in resources if item["kind"] == "Deployment"]
+    assert settings == {
+        "GATEWAY_MODEL": "Qwen/Qwen3-32B",
+        "GATEWAY_ENGINE": "http://vllm-0.vllm:8000,http://vllm-1.vllm:8000",
+        "GATEWAY_DRAIN_TIMEOUT_S": "30",
+    }
+    assert pod["containers"][0]["image"] == "registry.example/rollout-gateway:0.1.0"
+
+
 def test_selectors_find_the_gateway_and_prometheus_finds_it_once(base, deployment):
     labels = deployment["template"]["metadata"]["labels"]
     services = [item for (kind, _), item in base.items() if kind == "Service"]
@@ -113,18 +132,15 @@ def test_no_service_takes_the_name_of_a_setting(base, deployment, sidecar):
     assert sidecar[0]["enableServiceLinks"] is False
 
 
-def test_the_settings_are_settings_and_the_drain_has_its_time(base, deployment, monkeypatch):
+def test_the_settings_are_settings_and_the_drain_has_its_time(base, deployment):
     pod = deployment["template"]["spec"]
     (gateway,) = pod["containers"]
     (source,) = gateway["envFrom"]
     given = base["ConfigMap", source["configMapRef"]["name"]]["data"]
-    secret = [item["name"] for item in gateway["env"]]
-    for name, value in {**given, **dict.fromkeys(secret, "secret"), "GATEWAY_HOST": "0.0.0.0"}.items():
-        monkeypatch.setenv(name, value)
+    secrets = {item["name"]: "secret" for item in gateway["env"]}
 
-    settings = load_settings()
+    settings = settings_of({**given, **secrets, "GATEWAY_HOST": "0.0.0.0"})
 
-    assert {name.removeprefix("GATEWAY_").lower() for name in [*given, *secret]} <= set(Settings.model_fields)
     waited_s = int(gateway["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pod["terminationGracePeriodSeconds"] >= waited_s + settings.drain_timeout_s + 10
 
@@ -157,12 +173,10 @@ def test_pods_are_admitted_where_policy_is_restricted(deployment, sidecar):
         assert pod["automountServiceAccountToken"] is False
 
 
-def test_the_sidecar_is_on_loopback_outlives_the_trainer_and_has_time_to_drain(sidecar, monkeypatch):
+def test_the_sidecar_is_on_loopback_outlives_the_trainer_and_has_time_to_drain(sidecar):
     pod, gateway = sidecar
-    for item in gateway["env"]:
-        monkeypatch.setenv(item["name"], item["value"])
 
-    settings = load_settings()
+    settings = settings_of({item["name"]: item["value"] for item in gateway["env"]})
 
     assert settings.host == "127.0.0.1"
     assert gateway["restartPolicy"] == "Always"
