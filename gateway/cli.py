@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_origin
 
@@ -232,6 +233,8 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
 
 
 def main() -> None:
-    """Entry point of the console scripts."""
+    """Entry point of the console scripts. What they print is UTF-8 in any locale: JSON is, and tables have quotes."""
+    if isinstance(sys.stdout, TextIOWrapper):  # it may be closed
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     sys.path.insert(0, str(Path.cwd()))  # so that --renderer module:factory finds a module of the current folder
     cli()

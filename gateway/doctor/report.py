@@ -109,8 +109,9 @@ class Report:
         if not self.seen.simulated:
             return None
         called = {call.name for step in self.seen.steps for call in step.turn.message.tool_calls}
-        offered = {name for step in self.seen.steps for name in _names(step)}
-        alone = {name for name in offered - called if not (finishes(name) or may_call(name, self.seen.allowed_tools))}
+        offered = {str(tool["name"]): tool for step in self.seen.steps for tool in _tools(step)}
+        shunned = {name for name, tool in offered.items() if not may_call(tool, self.seen.allowed_tools)}
+        alone = {name for name in shunned - called if not finishes(name)}
         return {"called": sorted(called), "left_alone": sorted(alone)}
 
     def as_object(self) -> JsonObject:
@@ -195,6 +196,6 @@ def _break(step: Step) -> JsonObject:
     }
 
 
-def _names(step: Step) -> list[str]:
+def _tools(step: Step) -> list[dict[str, object]]:
     functions = (tool.get("function") for tool in step.request.tools)
-    return [str(function["name"]) for function in functions if isinstance(function, dict)]
+    return [dict(function) for function in functions if isinstance(function, dict)]

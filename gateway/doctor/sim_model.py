@@ -123,7 +123,7 @@ class SimModel(Policy):
     def calls(self, tool: Json) -> bool:
         """Whether a tool is one to call while nothing is over."""
         name = str(tool["name"])
-        return may_call(name, self.allowed) and (name in self.allowed or not finishes(name))
+        return may_call(tool, self.allowed) and (name in self.allowed or not finishes(name))
 
     def _last(self, scene: _Scene) -> str:
         if scene.answers >= self.turns * _MOST:

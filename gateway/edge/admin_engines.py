@@ -113,7 +113,8 @@ class AdminEngines:
             await asyncio.sleep(_LOOK_S)
         await self._let_go(engine)
         await engine.close()
-        self._metrics.forget_engine(engine.url)
+        if self._backends.engine(engine.url) is None:  # else its URL is another's by now
+            self._metrics.forget_engine(engine.url)
         return interrupted
 
     def _known(self, url: str) -> Engine:

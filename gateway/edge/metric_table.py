@@ -99,7 +99,7 @@ CALLS = [
         reason=ABORTS,
     ),
     _counter(
-        "retries", "calls", "Retries that an earlier call answered: joined while it ran, or replayed when recorded.",
+        "retries", "calls", "Retries that an earlier call was to answer: joined while it ran, or replayed.",
         "what would have been sampled twice; many: a time limit below what answers take",
         outcome=("joined", "replayed"),
     ),
@@ -230,7 +230,7 @@ RANKS = [
         reason=get_args(CutReason),
     ),
     _counter(
-        "resumes", "answers", "What became of answers that were cut.",
+        "resumes", "answers", "What became of answers that were cut, each time that they were.",
         "`gave_up`: these failed", outcome=get_args(ResumeOutcome),
     ),
     _counter(

@@ -144,8 +144,7 @@ class Server:
             refusal = self._refusal(request, TooLarge(f"the body is over --max-body-bytes: {error.text}"))
             return await _last_word(request, refusal) if "Content-Encoding" in request.headers else refusal
         except web.HTTPException as error:
-            unknown = BadRequest(f"{error.reason}: no such route or method here", status=error.status)
-            return self._refusal(request, unknown, allow=error.headers.get("Allow"))
+            return self._refusal(request, _unknown(request, error), allow=error.headers.get("Allow"))
         except Exception as error:  # noqa: BLE001  # it is noted
             return self._refusal(request, error)
 
@@ -172,6 +171,13 @@ class Server:
 def _is_for_agents(request: web.Request) -> bool:
     resource = request.match_info.route.resource  # none where there is no such route or method
     return resource is None or "/v1/" in resource.canonical
+
+
+def _unknown(request: web.Request, error: web.HTTPException) -> BadRequest:
+    """What is told of a route or method that is not there; an agent that speaks another dialect is told of ours."""
+    speaks = request.method == "POST" and error.status == 404
+    taken = f"; turns are taken at {', '.join(_TURN_ROUTES)}" if speaks else ""
+    return BadRequest(f"{error.reason}: no such route or method here{taken}", status=error.status)
 
 
 def _dialect_of(request: web.Request) -> str | None:

@@ -26,7 +26,9 @@ policy versions.
 
 Without any key everybody may call everything. With keys, `agent` in a security requirement is opened by the agent's key
 and the admin's, `admin` by the admin's only. Bodies are JSON of 64 levels and 1 MiB for one object in them at most.
-Integers are written without a point. `x-item-schema` is what each event of a stream is, or each line."""
+Integers are written without a point. `x-item-schema` is what each event of a stream is, or each line.
+
+A path that is not described here is 404, another method with 405 and `Allow`, and both have an `ErrorBody`."""
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "As OpenAI's SDKs send a key."},
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "As Anthropic's SDKs send a key."},

@@ -65,6 +65,16 @@ async def test_the_verdict_is_the_last_line_and_the_exit_code():
     assert out.rstrip().splitlines()[-1].startswith("breaks its prefix once")
 
 
+async def test_a_report_is_utf_8_whatever_the_locale():
+    """A table as well as JSON: excerpts of what was said have signs that others do not."""
+    for words in ((), ("--json",)):
+        status, out, err = await run(*words, *agent("rewrites_user"), PYTHONIOENCODING="latin-1")
+
+        assert status == 1, err
+        assert "be brief" in out
+        assert words or "“" in out
+
+
 async def test_what_cannot_be_run_is_one_line_and_exit_code_2():
     """A command that is not there, half of a real engine, an engine that is not there, no command."""
     for words, said in (

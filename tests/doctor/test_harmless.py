@@ -38,18 +38,26 @@ def tool(name="tool", required=None, **properties):
         "update_order",
         "book_flight",
         "get_and_delete_mail",
+        "deletefile",
+        "sendmail",
+        "DELETE_FILE",
+        "turn_on_lights",
+        "reboot",
+        "удалить",
     ],
 )
 def test_a_tool_that_says_it_changes_something_is_not_called(name):
     """Unless it is named, and then it alone."""
-    assert not may_call(name, ())
-    assert may_call(name, {name})
+    assert not may_call(tool(name), ())
+    assert may_call(tool(name), {name})
 
 
-@pytest.mark.parametrize("name", ["weather", "read_file", "searchDocs", "bash", "get_order_details", "list_settings"])
+@pytest.mark.parametrize(
+    "name", ["weather", "read_file", "searchDocs", "bash", "get_order_details", "list_settings", "get_updates"]
+)
 def test_a_tool_that_only_reads_or_runs_is_called(name):
-    assert may_call(name, ())
-    assert not may_call(name, {"another"})
+    assert may_call(tool(name), ())
+    assert not may_call(tool(name), {"another"})
 
 
 @pytest.mark.parametrize("name", ["command", "cmd", "script", "keystrokes", "shell_command", "bashCommand"])
@@ -75,6 +83,79 @@ def test_a_command_among_several_words_is_the_one_that_changes_nothing():
 
     assert arguments_of(editor, 0) == {"command": "view", "path": "."}
     assert not takes_commands(editor)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"enum": ["delete", "purge", "read"]},
+        {"$ref": "#/$defs/Action"},
+        {"anyOf": [{"$ref": "#/$defs/Action"}, {"type": "null"}]},
+        {"type": "array", "items": {"$ref": "#/$defs/Action"}},
+        {"type": "object", "properties": {"action": {"$ref": "#/$defs/Action"}}, "required": ["action"]},
+    ],
+)
+@given(nth=st.integers(0, 99))
+def test_of_given_words_none_is_said_that_changes_something(action, nth):
+    """Wherever in a schema they stand; a tool that has no other ones is not called at all."""
+    one = tool(action=action)
+    one["parameters"]["$defs"] = {"Action": {"enum": ["delete", "purge", "read"]}}
+    said = str(arguments_of(one, nth))
+    assert "delete" not in said
+    assert "purge" not in said
+    assert may_call(one, ())
+
+    one["parameters"]["$defs"] = {"Action": {"enum": ["delete", "purge"]}}
+    one["parameters"]["properties"]["action"] = {"$ref": "#/$defs/Action"}
+    assert not may_call(one, ())
+    assert not may_call(tool(action={"const": "delete"}), ())
+
+
+KEYS = st.sampled_from(["command", "shell", "path", "q", "enum", "const", "items", "$ref", "args", "force", "required"])
+SCHEMAS = st.recursive(
+    st.sampled_from(
+        [
+            *({"type": kind} for kind in ("string", "integer", "boolean", "null", "array", "object")),
+            {"enum": ["rm -rf /", "delete", "look"]},
+            {"$ref": "#/$defs/A"},
+            {"$ref": "#/nowhere"},
+            {"type": "string", "default": "rm -rf /", "examples": ["rm -rf /"]},
+            {},
+        ]
+    ),
+    lambda inner: st.one_of(
+        inner.map(lambda items: {"type": "array", "items": items, "minItems": 2}),
+        inner.map(lambda choice: {"anyOf": [choice, {"type": "null"}]}),
+        st.dictionaries(KEYS, inner, max_size=4).map(
+            lambda named: {"type": "object", "properties": named, "required": [*named][:2]}
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(properties=st.dictionaries(KEYS, SCHEMAS, max_size=4), definition=SCHEMAS, nth=st.integers(0, 99))
+def test_whatever_a_tool_looks_like_what_is_said_to_it_does_no_harm(properties, definition, nth):
+    """Arguments with the names of a schema's own words, references to nothing and to themselves."""
+    odd = tool(**properties)
+    odd["parameters"]["$defs"] = {"A": definition}
+    made = arguments_of(odd, nth)
+
+    assert made.keys() <= properties.keys()
+    for said in texts(made):
+        assert said in {*COMMANDS, "1 + 1", "SELECT 1", "about:blank", ".", "look"} or set(said.split()) <= set(WORDS)
+
+
+@pytest.mark.parametrize("parameters", [{"enum": ["x"]}, {"const": 1}, {"$ref": "#/$defs/A"}, {"type": "string"}, {}])
+def test_parameters_that_are_no_object_are_no_arguments(parameters):
+    assert arguments_of({"name": "odd", "parameters": parameters}, 0) == {}
+
+
+def texts(value: Any) -> list[str]:
+    """All text in a value."""
+    if isinstance(value, dict | list):
+        return [text for part in (value.values() if isinstance(value, dict) else value) for text in texts(part)]
+    return [value] if isinstance(value, str) else []
 
 
 def test_code_queries_and_places_are_harmless():

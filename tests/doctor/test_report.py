@@ -159,11 +159,12 @@ async def test_who_made_no_call_is_told_what_to_look_at(examine):
 
 
 async def test_who_asks_for_what_is_not_there_is_told_so(examine):
-    """With the path."""
+    """With the path, and the one that is there."""
     told = await examine("speaks_another_dialect")
 
     assert (told["verdict"], told["exit_code"]) == ("unanswered", 3)
     assert [(one["status"], one["path"], one["calls"]) for one in told["errors"]] == [(404, "/v1/nothing", 1)]
+    assert told["summary"].endswith("turns are taken at /v1/chat/completions")
     assert told["calls"]["refused"] == 1
 
 

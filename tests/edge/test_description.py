@@ -87,7 +87,7 @@ class Witness:
             return
         content = said["content"][answer.headers["Content-Type"].partition(";")[0]]
         for item in self._items(answer):
-            self._validator(content.get("x-item-schema", content["schema"])).validate(item)
+            self.validator(content.get("x-item-schema", content["schema"])).validate(item)
 
     def _items(self, answer: Answer) -> list[Any]:
         """What the schema of an answer is of: the body, or each event or line of it."""
@@ -99,7 +99,8 @@ class Witness:
                 return [orjson.loads(line) for line in answer.body.splitlines()]
         return [answer.body]
 
-    def _validator(self, schema: Json) -> Draft202012Validator:
+    def validator(self, schema: Json) -> Draft202012Validator:
+        """What holds a value to a schema of the description."""
         return Draft202012Validator({"components": self.told["components"], **schema})
 
 
@@ -245,6 +246,18 @@ async def test_what_operators_do_is_answered_as_described(witness: Witness) -> N
         assert (await witness.ask("GET", path)).status == 200
     assert (await witness.ask("DELETE", "/admin/engines", url)).body["removed"]
     assert (await witness.ask("POST", "/admin/drain")).body["draining"]
+
+
+async def test_what_is_not_described_is_answered_as_the_description_says(witness: Witness) -> None:
+    """In its own words on top; by the body of an error."""
+    error = witness.told["components"]["schemas"]["ErrorBody"]
+    about = witness.told["info"]["description"]
+    for method, path, status in (("GET", "/nothing", 404), ("POST", "/v1/responses", 404), ("PUT", "/metrics", 405)):
+        answer = await witness.house.call(method, path)
+        assert answer.status == status
+        assert str(status) in about
+        assert ("Allow" in answer.headers) is (status == 405)
+        witness.validator(error).validate(answer.body)
 
 
 async def test_the_page_and_the_description_are_made_once(house: House) -> None:

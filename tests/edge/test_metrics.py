@@ -1,7 +1,10 @@
 """What Prometheus sees of known traffic."""
 
+import asyncio
+
 import pytest
 
+from gateway.edge.engine import Engine
 from gateway.edge.metrics import Metrics
 from gateway.render.discovery import AnswerFormat
 from gateway.render.formats import DEMO
@@ -110,3 +113,29 @@ async def test_as_many_bridges_are_held_against_a_full_render_as_the_setting_say
 
     assert await house.metric("gateway_prompts_total", how="bridged") == 4
     assert await house.metric("gateway_bridge_audits_total", result="passed") - before in audits
+
+
+async def test_an_engine_that_is_back_before_it_is_gone_is_told_of(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last words are not waited for; what is told is of the one that came at its URL."""
+    house = await open_house()
+    (engine,) = (await house.call("GET", "/admin/engines")).body["data"]
+    begun, added, close = asyncio.Event(), asyncio.Event(), Engine.close
+
+    async def linger(engine: Engine) -> None:
+        begun.set()
+        await added.wait()
+        await close(engine)
+
+    monkeypatch.setattr(Engine, "close", linger)
+    removal = asyncio.create_task(house.call("DELETE", f"/admin/engines?url={engine['url']}"))
+    await begun.wait()
+    assert (await house.send("POST", "/admin/engines", url=engine["url"])).status == 200
+    added.set()
+    assert (await removal).status == 200
+
+    text = (await house.call("GET", "/metrics")).body
+    label = engine["url"].removeprefix("http://")
+    for name in ("gateway_side_arrays_missing_total", "gateway_rank_up"):
+        assert [line for line in text.splitlines() if line.startswith(name) and f'engine="{label}"' in line], name

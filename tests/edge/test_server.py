@@ -80,6 +80,14 @@ async def test_an_unknown_route_is_404(house: House, path: str) -> None:
     assert answer.error["type"] == "not_found_error"
 
 
+@pytest.mark.parametrize("path", ["/v1/completions", "/sessions/s/v1/responses", "/v1/messages", "/chat/completions"])
+async def test_who_speaks_another_dialect_is_told_where_turns_are_taken(house: House, path: str) -> None:
+    answer = await house.send("POST", path, model="sim")
+
+    assert answer.status == 404
+    assert answer.error["message"].endswith("turns are taken at /v1/chat/completions")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [

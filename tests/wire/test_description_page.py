@@ -67,6 +67,12 @@ def test_what_a_description_says_is_text_on_it(text: str):
     assert "<is>" not in text
 
 
+def test_answers_of_several_media_are_set_apart_and_nothing_follows_the_last(text: str):
+    assert "each</td>" in text
+    assert "</a>; text/event-stream: " in text
+    assert not re.search(r"(</a>|string|object);\s*</td>", text)
+
+
 def test_code_in_prose_looks_like_code(text: str):
     """Nobody sees a backtick."""
     assert "<code>/v1</code>" in text
