@@ -4,7 +4,7 @@
 # shellcheck shell=bash
 
 packages() {
-  local missing
+  local missing policy=${PACKAGES_POLICY:-/usr/sbin/policy-rc.d} # what postinst scripts ask before they start a service
   missing=$(packages_missing "$@")
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" != 0 ]; then
@@ -16,10 +16,10 @@ packages() {
     flock 8
     missing=$(packages_missing "$@")
     [ -n "$missing" ] || exit 0
-    if [ ! -e /usr/sbin/policy-rc.d ]; then # what postinst scripts ask before they start a service
-      trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-      chmod +x /usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+      trap 'rm -f "$policy"' EXIT
+      printf '#!/bin/sh\nexit 101\n' >"$policy"
+      chmod +x "$policy"
     fi
     export DEBIAN_FRONTEND=noninteractive
     apt-get update --quiet >&2
