@@ -1,24 +1,31 @@
 # The gateway as an image: `make image`. docs/deployment.md says how it is run, and what it needs.
 #
-# Both stages stand on one base, so that the virtual environment of the first finds its Python in the second.
+# All stages stand on one base, so that the virtual environment of the first finds its Python in the last.
 # Another base needs Python 3.11 or later at the same place in both, with its venv module.
 ARG BASE=docker.io/library/python:3.13-slim-trixie
 
-FROM ${BASE} AS build
+# What the gateway stands on, which is seldom other than it was. The secrets are for a package index of one's own: pip's
+# configuration, and the authority that its `cert` names.
+FROM ${BASE} AS dependencies
 WORKDIR /src
-RUN python3 -m venv /tools
-COPY pyproject.toml requirements-dev.lock README.md LICENSE CHANGELOG.md ./
-COPY docs/row.schema.json docs/row.schema.json
-COPY gateway gateway
-# The secrets are for a package index of one's own: pip's configuration, and the authority that its `cert` names.
+RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/gateway
+COPY pyproject.toml requirements-dev.lock ./
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=secret,id=pip_ca,target=/run/secrets/pip_ca \
     --mount=type=cache,target=/root/.cache/pip \
-    /tools/bin/pip install --constraint requirements-dev.lock hatchling \
-    && /tools/bin/hatchling build --target wheel --directory /dist \
-    && python3 -m venv --without-pip /opt/gateway \
+    python3 -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+print(*project["dependencies"], *project["optional-dependencies"]["prime"], sep="\n")' > requirements.txt \
+    && /tools/bin/pip install --constraint requirements-dev.lock hatchling \
     && /tools/bin/pip --python /opt/gateway/bin/python install --compile --constraint requirements-dev.lock \
-       "$(ls /dist/*.whl)[prime]"
+       --requirement requirements.txt
+
+FROM dependencies AS build
+COPY README.md LICENSE CHANGELOG.md ./
+COPY docs/row.schema.json docs/row.schema.json
+COPY gateway gateway
+RUN /tools/bin/hatchling build --target wheel --directory /dist \
+    && /tools/bin/pip --python /opt/gateway/bin/python install --compile --no-index --no-deps /dist/*.whl \
+    && /tools/bin/pip --python /opt/gateway/bin/python check
 
 FROM ${BASE}
 ARG VERSION=

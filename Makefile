@@ -126,7 +126,7 @@ test-examples: setup ## the examples, each before a simulated engine (makes the 
 
 test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
 	tests/deploy/environment.sh
-	$(BIN)/pytest tests/deploy --ignore=tests/deploy/image
+	$(BIN)/pytest --numprocesses 3 --dist loadfile tests/deploy --ignore=tests/deploy/image
 
 test-image: setup ## the Dockerfile built step by step and the image run, without a container engine (as root, on Debian)
 	$(BIN)/pytest tests/deploy/image

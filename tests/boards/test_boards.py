@@ -1,6 +1,7 @@
 """The dashboards: written by their generator, about metrics that there are, and about all of them."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,25 @@ def test_a_dashboard_is_what_its_generator_writes(name: str) -> None:
 def test_there_is_no_dashboard_that_nobody_writes() -> None:
     """Each file has its generator."""
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.json" for name in BOARDS}
+
+
+def test_grafana_takes_all_of_them_into_one_folder() -> None:
+    """By names that are each its own and no number of one Grafana; panels have numbers of their own."""
+    boards = [json.loads((FOLDER / f"{name}.json").read_text()) for name in BOARDS]
+
+    assert len({board["uid"] for board in boards}) == len({board["title"] for board in boards}) == len(BOARDS)
+    assert all(len(board["uid"]) <= 40 and not board.get("id") and board["schemaVersion"] >= 36 for board in boards)
+    for board in boards:
+        numbers = [panel["id"] for panel in board["panels"]]
+        assert len(set(numbers)) == len(numbers)
+        assert [variable["name"] for variable in board["templating"]["list"]] == ["datasource", "job", "instance"]
+
+
+def test_rates_are_taken_over_as_many_scrapes_as_grafana_thinks_fit() -> None:
+    """Whatever the interval of scrapes and the width of the screen."""
+    windows = {window for ask in asks() for window in re.findall(r"\[[^\]]*\]", ask.expression)}
+
+    assert windows == {"[$__rate_interval]"}
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,13 @@ LIMIT_S = 60
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+    """A port that nobody listens on, of those that the system gives to no one else meanwhile, where it leaves some."""
+    least = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        wanted = random.randrange(10_000, least) if least > 12_000 else 0
+        with suppress(OSError), socket.create_server(("127.0.0.1", wanted)) as taken:
+            port: int = taken.getsockname()[1]
+            return port
 
 
 async def until(condition: Any, what: str) -> None:
@@ -103,10 +107,10 @@ def script(text: str) -> list[int]:
 
 
 class Gateway:
-    """One gateway as a process; the port that it was given at first stays its own."""
+    """One gateway as a process; its port stays its own while it is away."""
 
     def __init__(self, engine_url: str, log: Path) -> None:
-        self.port = 0
+        self.port = free_port()
         self.url = ""
         self._engine_url = engine_url
         self._log = log
@@ -139,7 +143,7 @@ class Gateway:
         assert line, self._log.read_text()
         ready = json.loads(line)
         assert ready["event"] == "ready"
-        self.url, self.port = ready["url"], int(ready["url"].rpartition(":")[2])
+        self.url = ready["url"]
 
     def kill(self) -> None:
         """End it as the kernel does that has no memory left."""

@@ -24,8 +24,7 @@ class Client:
 
     def post(self, path: str, body: Json, **headers: str) -> Any:
         """A request with a body, to be entered as a context; underscores in the names of headers are dashes."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self._http.post(URL(self._base + path, encoded=True), json=body, headers=named)
+        return self._http.post(URL(self._base + path, encoded=True), json=body, headers=_named(headers))
 
     async def status(self, path: str, body: Json | None = None, **headers: str) -> int:
         """What a GET is answered with, or with a body a POST."""
@@ -34,7 +33,7 @@ class Client:
                 await answer.read()
                 status: int = answer.status
                 return status
-        async with self._http.get(URL(self._base + path, encoded=True)) as answer:
+        async with self._http.get(URL(self._base + path, encoded=True), headers=_named(headers)) as answer:
             await answer.read()
             return answer.status
 
@@ -47,6 +46,10 @@ class Client:
             names |= {session["session_id"] for session in page["data"]}
             query = f"limit=500&cursor={page['next']}" if page["next"] else ""
         return names
+
+
+def _named(headers: Json) -> Json:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def body(text: str = TEXT, **fields: Any) -> Json:

@@ -12,6 +12,18 @@ import aiohttp
 from tests.deploy.fleet import LIMIT_S, Gateway, free_port, until
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
+DETOURS = (
+    *(
+        "/sessions/..",
+        "/sessions/%2e%2e",
+        "/sessions/a/../..",
+        "/sessions/..%2f",
+        "/sessions/a;/../..",
+        "/sessions//../",
+    ),
+    *("/sessions/\\..", "/v1/..", "/v1/models/../..", "/v1/%2e%2e%2f", "/", "//", "/./"),
+)
+"""What may stand before a path that is not offered, in the hope that balancer and gateway read it differently."""
 
 
 class Balancer:

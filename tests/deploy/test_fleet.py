@@ -34,10 +34,9 @@ from tests.deploy.fleet_agents import (
     read,
     share_in_time,
 )
-from tests.deploy.fleet_balancers import DEPLOY, Balancer, HAProxy, Nginx
+from tests.deploy.fleet_balancers import DEPLOY, DETOURS, Balancer, HAProxy, Nginx
 
 log = logging.getLogger(__name__)
-
 SESSIONS = 1000
 Fleet = list[Gateway]
 
@@ -142,9 +141,11 @@ async def test_events_arrive_as_they_are_sent(balancer: Balancer, client: Client
 async def test_events_are_not_gathered_on_their_way(balancer: Balancer, client: Client, engine: Engine):
     """Sampled one by one, a pause apart, each is read before the next one is sampled: not two at a time.
 
-    Of three streams the best counts, since this machine may be late by itself. Events in pairs are late every other time.
+    One stream of ten is enough: this machine may be late by itself, and events in pairs are late in each of them.
     """
-    shares = [await share_in_time(client, engine, f"{balancer.program}/paced/{attempt}") for attempt in range(3)]
+    shares: list[float] = []
+    while len(shares) < 10 and max(shares, default=0) <= 0.8:
+        shares.append(await share_in_time(client, engine, f"{balancer.program}/paced/{len(shares)}"))
     log.info("%s: read before the next one was sampled: %s", balancer.program, shares)
     assert max(shares) > 0.8
 
@@ -198,7 +199,6 @@ async def test_a_client_that_hangs_up_stops_the_engine(
             await asking
     (call,) = engine.calls(name)
     await until(lambda: call.disconnected, "the end of the call at the engine")
-
     assert not call.finished
 
 
@@ -269,21 +269,21 @@ async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
 
 
 async def test_what_one_gateway_says_of_itself_is_not_offered(client: Client):
-    """Metrics, the operator's routes and listings are asked of each gateway; no detour leads there."""
-    for path in (
-        "/metrics",
-        "/admin/engines",
-        "/sessions",
-        "/trajectories",
-        "/sessions/../admin/engines",
-        "/sessions/%2e%2e/metrics",
-        "/sessions/a/../../metrics",
-        "/v1/../metrics",
-        "//metrics",
-    ):
-        assert await client.status(path) in (400, 404), path
-    assert await client.status("/admin/pause", {"mode": "hold"}) == 404
-    assert await client.status("/score", {}) == 404
+    """Metrics, the operator's routes and listings are asked of each gateway; who names a session gets no further."""
+    for path in ("/metrics", "/admin/engines", "/sessions", "/trajectories"):
+        assert await client.status(path) == 404, path
+        assert await client.status(path, X_Session_ID="s") == 404, path
+    for path in ("/admin/pause", "/score"):
+        assert await client.status(path, {"mode": "hold"}, X_Session_ID="s") == 404, path
+
+
+@pytest.mark.parametrize("place", ["/admin/engines", "/metrics"])
+async def test_no_detour_leads_there(client: Client, place: str):
+    """However the path is written, and whether or not it names a session besides."""
+    for detour in DETOURS:
+        for path in (detour + place, detour + place.replace("/", "%2f"), detour + place.replace("m", "%6d")):
+            assert await client.status(path) in (400, 404), path
+            assert await client.status(path, X_Session_ID="s") in (400, 404), path
 
 
 async def test_a_body_as_large_as_the_gateway_takes_goes_through(balancer: Balancer, http: Any):

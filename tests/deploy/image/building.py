@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent.parent
 HERE = Path(__file__).parent
 BASE = "localhost/python-sim:3.13"
+DEPENDENCIES = "localhost/rollout-gateway-dependencies"
 SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -38,6 +40,7 @@ def built(secrets: Path) -> Iterator[Image]:
     name = f"localhost/rollout-gateway-test:{os.getpid()}"
     with (store / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = _dependencies(store, secrets)
         try:
             _buildah(store, "bud", *_options(secrets), "--tag", name, str(ROOT))
             config = json.loads(_buildah(store, "inspect", "--type", "image", name))["Docker"]["config"]
@@ -45,8 +48,31 @@ def built(secrets: Path) -> Iterator[Image]:
             yield Image(Path(_buildah(store, "mount", container)), config)
         finally:
             _buildah(store, "rm", "--all")
-            left = json.loads(_buildah(store, "images", "--json"))
-            _buildah(store, "rmi", "--force", *[image["id"] for image in left if BASE not in (image["names"] or ())])
+            _remove(store, kept)
+
+
+def _dependencies(store: Path, secrets: Path) -> set[str]:
+    """Have the Dockerfile's stage of that name, most of a build's work, from a build before if that was of the same
+    files; the ids of its images, which are there for the next build, and of the base's.
+    """
+    files = ("Dockerfile", "pyproject.toml", "requirements-dev.lock")
+    tag = sha256(b"".join((ROOT / name).read_bytes() for name in files)).hexdigest()[:12]
+    images = _images(store)
+    if f"{DEPENDENCIES}:{tag}" not in (name for names in images.values() for name in names):
+        _remove(store, {identity for identity, names in images.items() if BASE in names})
+    _buildah(store, "bud", *_options(secrets), "--target=dependencies", "--tag", f"{DEPENDENCIES}:{tag}", str(ROOT))
+    return set(_images(store))
+
+
+def _images(store: Path) -> dict[str, list[str]]:
+    """The names of each image in the store, those of single steps included, which have none."""
+    return {image["id"]: image["names"] or [] for image in json.loads(_buildah(store, "images", "--all", "--json"))}
+
+
+def _remove(store: Path, kept: set[str]) -> None:
+    """Remove all images but some."""
+    if others := set(_images(store)) - kept:
+        _buildah(store, "rmi", "--force", *others)
 
 
 def _options(secrets: Path) -> list[str]:
@@ -66,6 +92,7 @@ def _options(secrets: Path) -> list[str]:
     return [
         "--isolation=chroot",
         "--pull-never",
+        "--layers",
         "--format=docker",  # the other has no HEALTHCHECK
         f"--secret=id=pip_conf,src={configuration}",
         f"--secret=id=pip_ca,src={authority}",

@@ -3,20 +3,13 @@
 # localhost/python-sim:3.13, which stands in for the Dockerfile's python:3.13-slim-trixie: the same Debian with its own
 # Python 3.13, made from Debian's packages, since no registry of images need be in reach. Needs root; made once a machine.
 set -euo pipefail
+. "$(dirname "$0")/../packages.sh"
 
 cache=${ROLLOUT_GATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollout-gateway}
 folder=$cache/image-1
 mkdir -p "$cache"
 
-missing=()
-for package in buildah mmdebstrap bubblewrap debian-archive-keyring; do
-  dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get update --quiet >&2
-  apt-get install --quiet --yes --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2
-fi
+packages buildah mmdebstrap bubblewrap debian-archive-keyring
 
 exec 9>"$folder.lock"
 flock 9

@@ -4,6 +4,7 @@
 #   schema-VERSION.json   Compose's JSON schema, as two releases of dclint (npm) carry it, years apart
 #   docker-compose        Compose itself, from Debian's package, on any Debian: `config` needs no engine
 set -euo pipefail
+. "$(dirname "$0")/../packages.sh"
 
 suite=trixie # where Debian has Compose 2
 cache=${ROLLOUT_GATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollout-gateway}
@@ -36,6 +37,8 @@ compose() { # by an apt of its own, so that the machine's lists and packages sta
 exec 9>"$folder.lock"
 flock 9
 if [ ! -e "$folder/.done" ]; then
+  packages debian-archive-keyring
+  command -v npm >/dev/null || packages npm # whoever has Node from elsewhere has npm with it
   rm -rf "$folder" && mkdir "$folder"
   (
     cd "$folder"

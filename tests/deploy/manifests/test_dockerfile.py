@@ -23,3 +23,14 @@ def test_the_context_holds_what_is_copied_and_nothing_else():
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == copied
     assert "*" in ignored
     assert [source for source in copied if not (ROOT / source).exists()] == []
+
+
+def test_a_change_of_the_gateway_installs_only_the_gateway_anew():
+    """The stage before holds what it stands on, and reads only what says so."""
+    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[1:]
+    dependencies, build, _ = stages
+
+    assert re.findall(r"^COPY (.*)$", dependencies, re.MULTILINE) == ["pyproject.toml requirements-dev.lock ./"]
+    assert build.startswith("dependencies AS build\n")
+    assert "--no-index --no-deps /dist/*.whl" in build
+    assert "mount" not in build
