@@ -11,7 +11,7 @@ from gateway.errors import ConfigError
 
 
 def export(
-    url: Annotated[str, typer.Option(help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")],
+    gateway: Annotated[str, typer.Option(help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")],
     out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
     key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
     session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,
@@ -34,10 +34,10 @@ def export(
     try:
         if session is not None and (group is not None or status is not None):
             raise ConfigError("--session names all that there is to say: leave out --group and --status")
-        _check(url)
+        _check(gateway)
         asked = {name: value for name, value in selection.items() if value is not None}
         asked |= {name: value for name, value in {"group_id": group, "status": status}.items() if value is not None}
-        exported = export_rows(Source(url, key, session, asked), out)
+        exported = export_rows(Source(gateway, key, session, asked), out)
     except (ConfigError, OSError) as error:
         print(f"gateway sessions export: {error}", file=sys.stderr)
         sys.exit(2)
@@ -54,4 +54,4 @@ def _check(url: str) -> None:
     except ValueError:
         known = False
     if not known:
-        raise ConfigError(f"--url {url} is no URL of a gateway: give http://host:port")
+        raise ConfigError(f"--gateway {url} is no URL of a gateway: give http://host:port")

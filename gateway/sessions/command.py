@@ -14,7 +14,7 @@ from gateway.wire.session_id import fault_of
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 
 Gateway = Annotated[
-    str, typer.Option("--url", help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")
+    str, typer.Option("--gateway", help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")
 ]
 Key = Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what the gateway answers, as JSON")]
@@ -25,7 +25,7 @@ _PAGE_SESSIONS = 1000
 
 @sessions.command()
 def ls(
-    url: Gateway,
+    gateway: Gateway,
     key: Key = "",
     group: Annotated[str | None, typer.Option(help="Sessions of this group only")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many at most (default: all)")] = None,
@@ -39,7 +39,7 @@ def ls(
     while following is not None and (limit is None or len(found) < limit):
         most = _PAGE_SESSIONS if limit is None else min(_PAGE_SESSIONS, limit - len(found))
         asked = query | {"limit": str(most), "cursor": following}
-        page: Any = _asked("ls", "GET", f"?{urlencode(asked)}", url, key)
+        page: Any = _asked("ls", "GET", f"?{urlencode(asked)}", gateway, key)
         found += page["data"]
         following = page["next"]
     if as_json:
@@ -51,9 +51,9 @@ def ls(
 
 
 @sessions.command()
-def show(session: SessionId, url: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
+def show(session: SessionId, gateway: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
     """Show one session: its terms, and what it has come to."""
-    answer = _asked("show", "GET", _path("show", session), url, key)
+    answer = _asked("show", "GET", _path("show", session), gateway, key)
     if as_json:
         _print(answer)
         return
@@ -65,7 +65,7 @@ def show(session: SessionId, url: Gateway, key: Key = "", *, as_json: AsJson = F
 @sessions.command()
 def finish(
     session: SessionId,
-    url: Gateway,
+    gateway: Gateway,
     key: Key = "",
     reward: Annotated[float | None, typer.Option(help="Its reward; repeated, it takes the place of the last")] = None,
     metadata: Annotated[str | None, typer.Option(help="A JSON object that is added to its metadata")] = None,
@@ -76,7 +76,7 @@ def finish(
     body: JsonObject = {} if reward is None else {"reward": reward}
     if metadata is not None:
         body = {**body, "metadata": _object(metadata)}
-    answer = _asked("finish", "POST", f"{_path('finish', session)}/finish", url, key, body)
+    answer = _asked("finish", "POST", f"{_path('finish', session)}/finish", gateway, key, body)
     if as_json:
         _print(answer)
     else:
@@ -86,12 +86,12 @@ def finish(
 
 @sessions.command()
 def rm(
-    ids: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Their ids")], url: Gateway, key: Key = ""
+    ids: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Their ids")], gateway: Gateway, key: Key = ""
 ) -> None:
     """Delete sessions for good, whatever runs in them; their ids are not given again for a while."""
     paths = {session: _path("rm", session) for session in ids}
     for session, path in paths.items():
-        _asked("rm", "DELETE", path, url, key)
+        _asked("rm", "DELETE", path, gateway, key)
         _say(f"rm: {session} is deleted")
 
 
@@ -112,10 +112,10 @@ def _object(metadata: str) -> JsonObject:
     return read
 
 
-def _asked(command: str, method: str, path: str, url: str, key: str, body: JsonObject | None = None) -> JsonObject:
+def _asked(command: str, method: str, path: str, gateway: str, key: str, body: JsonObject | None = None) -> JsonObject:
     from gateway.admin_call import asked  # as above
 
-    return asked(method, url, f"/sessions{path}", key, body, said_by=f"gateway sessions {command}")
+    return asked(method, gateway, f"/sessions{path}", key, body, said_by=f"gateway sessions {command}")
 
 
 def _print(answer: Mapping[str, object]) -> None:

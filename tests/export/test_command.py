@@ -23,7 +23,7 @@ async def run(house: House | str, out: Path, **flags: Any) -> int:
 
     def called() -> int:
         try:
-            export(url=url, out=out, **flags)
+            export(gateway=url, out=out, **flags)
         except SystemExit as ended:
             return int(ended.code or 0)
         return 0
@@ -181,12 +181,12 @@ ILL_URLS = ("nonsense", "127.0.0.1:8080", "ftp://gateway", "http://", "http://ga
         (["--out", "rows.csv"], ".ndjson, .parquet or .arrow"),
         (["--out", "/nowhere/rows.ndjson"], "/nowhere"),
         (["--out", "rows.ndjson", "--session", "s", "--group", "g"], "--session"),
-        *((["--out", "rows.ndjson", "--url", url], f"--url {url} is no URL") for url in ILL_URLS),
+        *((["--out", "rows.ndjson", "--gateway", url], f"--gateway {url} is no URL") for url in ILL_URLS),
     ],
 )
 def test_ill_flags_are_exit_2(args: list[str], says: str) -> None:
     """Before anything is asked."""
-    done = CliRunner().invoke(cli, ["sessions", "export", "--url", "http://127.0.0.1:9", *args])
+    done = CliRunner().invoke(cli, ["sessions", "export", "--gateway", "http://127.0.0.1:9", *args])
 
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert says in done.stderr

@@ -30,7 +30,7 @@ OTHERS_FLAGS = {
     "--stream-interval",
 }
 """Of `vllm serve`."""
-COMMANDS_FLAGS = {"--back", "--key", "--out", "--url", "--gateway", "--ranks"}
+COMMANDS_FLAGS = {"--back", "--key", "--out", "--gateway", "--ranks"}
 """Of `gateway engines`, `gateway sessions` and `gateway sim`."""
 TOOLS_FLAGS = {"--json", "--retry", "--retry-connrefused", "--retry-delay", "--fail", "--request", "--build"}
 """Of curl and docker."""
