@@ -135,7 +135,8 @@ def test_a_refusal_says_all_that_the_gateway_says(client: Any, name: str) -> Non
     assert (error.status, error.code, error.retryable) == (409, "session_exists", False)
     assert error.request_id is not None
     assert error.request_id.startswith("req_")
-    assert error.message in str(error)
+    assert error.message.startswith("there is a session")
+    assert str(error).startswith(f"POST /sessions: {error.message}")
     assert "will fail again" in str(error)
     assert isinstance(error, GatewayClientError)
 

@@ -193,7 +193,9 @@ def test_a_redirect_is_not_followed(kind: str, script: Script) -> None:
 @pytest.mark.parametrize(("told_s", "least_s"), [(7.0, 7.0), (None, 0.0)])
 def test_what_the_gateway_says_is_waited_before_another_try(told_s: float | None, least_s: float) -> None:
     """And a little more, so that not all come back at once; else a while that grows, up to seconds."""
-    busy = GatewayCallError("busy", status=503, code="busy", retryable=True, request_id=None, retry_after_s=told_s)
+    busy = GatewayCallError(
+        "busy", call="GET /x", status=503, code="busy", retryable=True, request_id=None, retry_after_s=told_s
+    )
     waits = [policy(Tries(is_ready()), 60)["wait"](_tried(busy, attempt)) for attempt in range(1, 30)]
 
     assert all(least_s < wait_s <= least_s + 2.0 for wait_s in waits)
