@@ -97,7 +97,7 @@ async def _pull(way: Way, session_id: str | None, query: Mapping[str, object], f
     patience = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
     try:
         async with (
-            ClientSession(timeout=patience, headers=way.headers() | {"Accept": _LINES}) as http,
+            ClientSession(timeout=patience, headers=way.headers(call) | {"Accept": _LINES}) as http,
             http.get(URL(way.target(call), encoded=True)) as answer,
         ):
             if answer.status != 200:
