@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 import pytest
 
+from gateway.client import AsyncGatewayClient
 from tests.deploy import fleet
 from tests.deploy.fleet import Engine, Gateway, Json, until
 from tests.deploy.fleet_agents import (
@@ -266,6 +267,14 @@ async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
         )
         said, _ = await process.communicate()
         assert orjson.loads(said)["session_id"] == f"{balancer.program}/17"
+
+
+async def test_a_session_that_our_client_makes_is_where_its_path_leads(balancer: Balancer):
+    """Whatever letters its name has: the header and the path hash alike."""
+    async with AsyncGatewayClient(balancer.url) as trainer:
+        for number in range(24):
+            session = await trainer.session(f"{balancer.program}/fläche € {number}", group_id="ours")
+            assert (await session.show())["group_id"] == "ours"
 
 
 async def test_what_one_gateway_says_of_itself_is_not_offered(client: Client):
