@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -24,13 +23,6 @@ from tests.simulated import simulated
 Json = dict[str, Any]
 LIMIT_S = 60
 """Nothing here takes longer unless it is broken."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def until(condition: Any, what: str) -> None:

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
+from aiohttp.test_utils import unused_port
 
-from tests.deploy.fleet import LIMIT_S, Gateway, free_port, until
+from tests.deploy.fleet import LIMIT_S, Gateway, until
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
@@ -24,7 +25,7 @@ class Balancer:
     """How a gateway's address begins in the example."""
 
     def __init__(self, folder: Path, fleet: Sequence[Gateway]) -> None:
-        self.port = free_port()
+        self.port = unused_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.folder = folder
         self.log = folder / "log"

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import shlex
 import shutil
 import subprocess
@@ -36,6 +35,7 @@ from tests.deploy.fleet_agents import (
     share_in_time,
 )
 from tests.deploy.fleet_balancers import DEPLOY, Balancer, HAProxy, Nginx
+from tests.readme.documents import texts_of
 
 log = logging.getLogger(__name__)
 
@@ -258,7 +258,7 @@ async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, c
 
 async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
     """Its commands, as they stand there."""
-    (commands,) = re.findall(r"```bash\n(.*?)```", (DEPLOY.parent / "docs" / "fleet.md").read_text(), re.DOTALL)
+    (commands,) = texts_of(DEPLOY.parent / "docs" / "fleet.md", "bash")
     for line in commands.strip().splitlines():
         here = line.replace(":8080", f":{balancer.port}").replace("task/17", f"{balancer.program}/17")
         words = shlex.split(here.replace("task%2F17", f"{balancer.program}%2F17"))
