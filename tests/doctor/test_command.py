@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import signal
@@ -13,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from tests.doctor.conftest import AGENTS, SCHEMA, until
 from tests.readme.documents import ROOT, texts_of
+from tests.surroundings import surroundings
 
 pytestmark = pytest.mark.process
 
@@ -23,8 +23,7 @@ LIMIT_S = 180
 
 async def start(*words, **more):
     """The command, begun."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV", "OPENAI_"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1", **more}
+    environment = surroundings(PYTHONPATH=str(ROOT), COLUMNS="200", NO_COLOR="1") | more
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", "doctor", *words),
         stdout=asyncio.subprocess.PIPE,
@@ -102,7 +101,7 @@ async def test_a_real_engine_is_examined_against_as_well():
         *(sys.executable, "-m", "gateway", "sim", "--port", "0", "--api-key", "secret"),
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=surroundings(PYTHONPATH=str(ROOT)),
     )
     assert sim.stdout is not None
     url = json.loads(await sim.stdout.readline())["url"]

@@ -14,6 +14,7 @@ from gateway.core.reason import Reason
 from gateway.edge.metric_table import TABLE
 from gateway.settings import Settings
 from tests.readme.documents import ROOT, Reader, texts_of
+from tests.surroundings import surroundings
 
 DOCS = ROOT / "docs"
 PAGES = ("fleet.md", "quickstart-operator.md", "troubleshooting.md")
@@ -96,15 +97,14 @@ def test_the_quick_start_for_operators_runs_from_its_beginning_to_its_end(tmp_pa
     program.chmod(0o755)
     begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
     end = "\npids=($(jobs -p))\nwait ${pids[1]}\necho ended with $?\n"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     run = subprocess.run(
         ["bash", "-c", begin + script + end],
         capture_output=True,
         text=True,
         timeout=300,
         cwd=tmp_path,
-        env=clean
-        | {"PATH": f"{program.parent}:{clean['PATH']}", "PYTHONPATH": str(DOCS.parent), "HF_HUB_OFFLINE": "1"},
+        env=surroundings(PATH=path, PYTHONPATH=str(ROOT), HF_HUB_OFFLINE="1"),
         check=False,
     )
 
