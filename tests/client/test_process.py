@@ -27,9 +27,9 @@ with launch(model="rollout-gateway/demo", engine=[sys.argv[1]]) as gateway:
 DOUBLE = """
 import json, os, signal, sys, time
 {before}
-print(json.dumps({{"event": "ready", "url": "http://127.0.0.1:9", "pid": os.getpid()}}), flush=True)
 print("what went on", file=sys.stderr, flush=True)
-{after}
+print(json.dumps({{"event": "ready", "url": "http://127.0.0.1:9", "pid": os.getpid()}}), flush=True)
+time.sleep(60)
 """
 
 
@@ -40,12 +40,12 @@ def engine() -> Iterator[str]:
         yield url
 
 
-def doubled(folder: Path, monkeypatch: pytest.MonkeyPatch, *, before: str = "", after: str = "") -> None:
+def doubled(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str = "") -> None:
     """In place of a gateway, a program of this folder, where processes begin from now on."""
     package = folder / "gateway"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "__main__.py").write_text(DOUBLE.format(before=before, after=after))
+    (package / "__main__.py").write_text(DOUBLE.format(before=before))
     monkeypatch.chdir(folder)
 
 
@@ -110,13 +110,12 @@ def test_an_engine_that_does_not_start_says_why() -> None:
 @pytest.mark.process
 def test_its_log_goes_where_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To a file by name, behind what stands there, or to one that is open."""
-    doubled(tmp_path, monkeypatch, after="sys.stdin.read(); time.sleep(60)")
+    doubled(tmp_path, monkeypatch)
     (tmp_path / "named.log").write_text("before\n")
     with (tmp_path / "open.log").open("wb") as opened:
         for log in (tmp_path / "named.log", opened):
             with pytest.raises(GatewayProcessError, match="signal 15"), launch(log=log):
-                while "went on" not in (tmp_path / "named.log").read_text():
-                    time.sleep(0.01)
+                pass
 
     assert (tmp_path / "named.log").read_text() == "before\nwhat went on\n"
     assert (tmp_path / "open.log").read_text() == "what went on\n"
@@ -168,8 +167,7 @@ def test_one_that_says_something_else_is_no_gateway(tmp_path: Path, monkeypatch:
 @pytest.mark.process
 def test_one_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a bound, and it is said."""
-    stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    doubled(tmp_path, monkeypatch, before=stubborn, after="time.sleep(60)")
+    doubled(tmp_path, monkeypatch, before="signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     with (
         pytest.raises(GatewayProcessError, match=r"did not end within 0\.2 s, and was killed"),
         launch(end_timeout_s=0.2),
@@ -180,13 +178,12 @@ def test_one_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.process
 def test_one_that_ends_ill_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its exit code, also where it ended on its own; a block that raises is heard first."""
-    doubled(tmp_path, monkeypatch, after="signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); time.sleep(60)")
+    doubled(tmp_path, monkeypatch, before="signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))")
     with pytest.raises(GatewayProcessError, match="did not end well") as caught, launch():
-        time.sleep(0.3)  # until it listens to signals
+        pass
     assert (caught.value.exit_code, caught.value.last_lines) == (3, ("what went on",))
 
     with pytest.raises(ZeroDivisionError) as raised, launch():
-        time.sleep(0.3)
         raise ZeroDivisionError
     assert "did not end well (exit code 3)" in raised.value.__notes__[0]
 

@@ -8,7 +8,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 python=${PYTHON:-python3}
 cache=${ROLLOUT_GATEWAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rollout-gateway}
 mkdir -p "$cache"
-pins=$({ "$python" --version && cat "$root/pyproject.toml" "$root/requirements-dev.lock"; } | sha256sum | cut -c1-12)
+needs=$(sed -n '/^dependencies = \[/,/^\]/p; /^demo = \[/,/^\]/p' "$root/pyproject.toml")
+pins=$({ "$python" --version && echo "$needs" && cat "$root/requirements-dev.lock"; } | sha256sum | cut -c1-12)
 venv=$cache/installed-$pins
 exec 9>"$venv.lock"
 flock 9

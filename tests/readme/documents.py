@@ -105,7 +105,7 @@ class Reader:
 
 def started(command: str) -> subprocess.Popen[str]:
     """A server that a document starts, ready."""
-    words = shlex.split(command.removesuffix("&"))
+    words = shlex.split(command.removesuffix("&").partition(" 2> ")[0])
     server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     assert server.stdout is not None
     assert json.loads(server.stdout.readline())["event"] == "ready", command
