@@ -2,7 +2,7 @@
 #
 # All stages stand on one base, so that the virtual environment of the first finds its Python in the last.
 # Another base needs Python 3.11 or later at the same place in both, with its venv module.
-ARG BASE=docker.io/library/python:3.13-slim-trixie
+ARG BASE=python:3.13-slim-trixie
 
 # What the gateway stands on, which is seldom other than it was. The secrets are for a package index of one's own: pip's
 # configuration, and the authority that its `cert` names.

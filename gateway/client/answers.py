@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -36,20 +36,21 @@ def value_of(call: Call[Read], answer: Answer, *, repeated: bool) -> Read:
         try:
             return call.read(answer.body)
         except (ValueError, KeyError, TypeError) as error:
-            what = f"{call.method} {call.path}: the answer cannot be read: is there a gateway at this URL?"
-            raise _error(what, answer, None, retryable=False) from error
+            what = "the answer cannot be read: is there a gateway at this URL?"
+            raise _error(call, what, answer, None, retryable=False) from error
     code, message = _told(answer)
     if repeated and call.done is not None and call.done[0] == code:
         return call.done[1]
     should = answer.headers.get("x-should-retry", "").lower() != "false"
     retryable = should and (answer.status >= 500 or answer.status in _RETRYABLE)
-    raise _error(f"{call.method} {call.path}: {message}", answer, code, retryable=retryable)
+    raise _error(call, message, answer, code, retryable=retryable)
 
 
-def _error(message: str, answer: Answer, code: str | None, *, retryable: bool) -> GatewayCallError:
+def _error(call: Call[Any], message: str, answer: Answer, code: str | None, *, retryable: bool) -> GatewayCallError:
     after = answer.headers.get("retry-after", "")
     return GatewayCallError(
         message,
+        call=f"{call.method} {call.path}",
         status=answer.status,
         code=code,
         retryable=retryable,
@@ -68,5 +69,5 @@ def _told(answer: Answer) -> tuple[str | None, str]:
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         code = error.get("code")
         return (code if isinstance(code, str) else None), error["message"]
-    shown = answer.body[:_MAX_SHOWN_CHARS].decode(errors="replace").strip()
+    shown = " ".join(answer.body[:_MAX_SHOWN_CHARS].decode(errors="replace").split())
     return None, f"something that is no gateway answered: {shown or 'nothing'}"

@@ -235,7 +235,6 @@ class AsyncGatewayClient:
         return value_of(call, answer, repeated=repeated)
 
     async def _answer(self, call: Call[Any]) -> Answer:
-        data, kind = way.body_of(call)
         limit_s = self.way.limit_s(call)
         limits = aiohttp.ClientTimeout(total=None, connect=min(way.CONNECT_S, limit_s), sock_read=limit_s)
         self._http = self._http or aiohttp.ClientSession(
@@ -245,8 +244,8 @@ class AsyncGatewayClient:
             async with self._http.request(
                 call.method,
                 URL(self.way.target(call), encoded=True),
-                data=data,
-                headers=self.way.headers() | dict(kind),
+                data=way.body_of(call),
+                headers=self.way.headers(call),
                 timeout=limits,
                 allow_redirects=False,
             ) as response:

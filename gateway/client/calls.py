@@ -40,6 +40,8 @@ class Call(Generic[Read]):
     read: Callable[[bytes], Read] = orjson.loads
     query: Mapping[str, str] = field(default_factory=dict)
     body: JsonObject | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Beside those of every call."""
     answers: frozenset[int] = frozenset({200})
     """Statuses that are answers; all others are refusals."""
     repeatable: bool = True
@@ -63,10 +65,15 @@ def base_url_of(url: str, session_id: str) -> str:
 
 
 def create_session(url: str, session_id: str, terms: Mapping[str, object]) -> Call[Created]:
-    """A session made. Its id is ours, so that one that is there when a lost call is repeated is the one it made."""
+    """A session made. Its id is ours, so that one that is there when a lost call is repeated is the one it made.
+
+    The header says it again, for balancers, which hash on it and read no bodies.
+    """
     body = {name: value for name, value in terms.items() if value is not None} | {"session_id": session_id}
     made = Created(session_id=session_id, base_url=base_url_of(url, session_id))
-    return Call("POST", "/sessions", body=body, answers=frozenset({201}), done=("session_exists", made))
+    headers = {"X-Session-ID": session_id} if session_id.isprintable() else {}  # the gateway refuses others
+    answers = frozenset({201})
+    return Call("POST", "/sessions", body=body, headers=headers, answers=answers, done=("session_exists", made))
 
 
 def show_session(session_id: str) -> Call[SessionState]:

@@ -256,15 +256,14 @@ class GatewayClient:
         return value_of(call, answer, repeated=repeated)
 
     def _answer(self, call: Call[Any]) -> Answer:
-        data, kind = way.body_of(call)
         limit_s = self.way.limit_s(call)
         limits = urllib3.Timeout(connect=min(way.CONNECT_S, limit_s), read=limit_s)
         try:
             response = self._pool.request(
                 call.method,
                 self.way.target(call),
-                body=data,
-                headers=self.way.headers() | dict(kind),
+                body=way.body_of(call),
+                headers={name: _octets(value) for name, value in self.way.headers(call).items()},
                 timeout=limits,
                 redirect=False,
             )
@@ -273,3 +272,8 @@ class GatewayClient:
         except exceptions.HTTPError as error:
             raise GatewayConnectionError(self.way.unanswered(call, error), sent=True) from error
         return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, response.data)
+
+
+def _octets(value: str) -> str:
+    """A header's UTF-8, each byte of it as the character that the library makes that byte of."""
+    return value.encode().decode("latin-1")

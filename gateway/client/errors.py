@@ -22,6 +22,7 @@ class GatewayCallError(GatewayClientError):
         self,
         message: str,
         *,
+        call: str,
         status: int,
         code: str | None,
         retryable: bool,
@@ -30,7 +31,7 @@ class GatewayCallError(GatewayClientError):
     ) -> None:
         remedy = "the same call may succeed later" if retryable else "the same call will fail again: change it"
         named = f", request {request_id}" if request_id else ""
-        super().__init__(f"{message} ({status} {code or 'without a code'}{named}; {remedy})")
+        super().__init__(f"{call}: {message} ({status} {code or 'without a code'}{named}; {remedy})")
         self.message = message
         """What the gateway said."""
         self.status = status

@@ -1,6 +1,5 @@
 """What both clients know of their gateway, before any of them calls it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -41,11 +40,12 @@ class Way:
             if not (key.isascii() and key.isprintable()):
                 raise ValueError(f"{name} has characters that no key can have: is there a line break at its end?")
 
-    def headers(self) -> dict[str, str]:
-        """Those of every call."""
+    def headers(self, call: Call[Any]) -> dict[str, str]:
+        """Those of a call; what is not ASCII in them is to go out as UTF-8."""
         key = self.admin_key or self.agent_key
         named = {"User-Agent": f"rollout-gateway-client/{__version__}", "Accept": "application/json, */*;q=0.5"}
-        return named | ({"Authorization": f"Bearer {key}"} if key else {})
+        named |= {} if call.body is None else {"Content-Type": "application/json"}
+        return named | ({"Authorization": f"Bearer {key}"} if key else {}) | dict(call.headers)
 
     def target(self, call: Call[Any]) -> str:
         """The URL of a call."""
@@ -70,9 +70,9 @@ class Way:
         return f"{call.method} {call.path}: no answer from {self.url}, though it may have done it: {told}"
 
 
-def body_of(call: Call[Any]) -> tuple[bytes | None, Mapping[str, str]]:
-    """The body of a call, and what it is."""
-    return (None, {}) if call.body is None else (orjson.dumps(call.body), {"Content-Type": "application/json"})
+def body_of(call: Call[Any]) -> bytes | None:
+    """The body of a call."""
+    return None if call.body is None else orjson.dumps(call.body)
 
 
 def openai_class(name: str) -> Any:  # of a package that may be missing

@@ -7,12 +7,11 @@ simulated one, unless the URL of a real vLLM is given.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import structlog
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 from rich.console import Console
 
 from gateway.app import create_app
@@ -21,6 +20,7 @@ from gateway.demo.evidence import Line, faults_of, faults_of_engine, lines_of
 from gateway.demo.table import show
 from gateway.edge import log
 from gateway.errors import ConfigError
+from gateway.loopback import served
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from gateway.settings_sources import load
@@ -61,11 +61,11 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(f"--model {model}: its tokenizer has no chat template to compare with")
     sim = None if engine else create_sim(ranks=RANKS, tokenizer=FOLDER, logprobs_mode="processed_logprobs")
-    async with _served(sim) if sim else nullcontext(engine) as engine_url:
+    async with served(sim) if sim else nullcontext(engine) as engine_url:
         url = f"{engine_url}#dp={RANKS}" if sim else engine_url
         flags = {"model": model, "model_name": model_name, "engine": (url,)}
         settings = load(flags, {name: os.environ[name] for name in _VARIABLES & os.environ.keys()}).settings
-        async with _served(create_app(settings)) as url, asyncio.TaskGroup() as group:
+        async with served(create_app(settings)) as url, asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(_session(url, name)) for name in QUESTIONS}
     lines: list[Line] = []
     broken: list[str] = []
@@ -78,18 +78,6 @@ async def _demo(engine: str | None, model: str, model_name: str | None) -> tuple
         lines += own
         broken += [f"{name}: {fault}" for fault in faults]
     return lines, broken
-
-
-@asynccontextmanager
-async def _served(app: web.Application) -> AsyncIterator[str]:
-    """Serve on a free port of loopback; the URL."""
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield "http://{}:{}".format(*runner.addresses[0][:2])
-    finally:
-        await runner.cleanup()
 
 
 async def _session(url: str, name: str) -> tuple[list[Exchange], list[Json]]:

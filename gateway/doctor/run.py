@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from gateway.doctor.sim_model import sim_model
 from gateway.edge import log
 from gateway.edge.sessions import Sessions
 from gateway.errors import ConfigError, UnknownSession
+from gateway.loopback import served
 from gateway.render.demo import FOLDER, MODEL_NAME
 from gateway.settings import Settings
 from gateway.settings_sources import load
@@ -67,12 +68,12 @@ async def examined(agent: Agent, engine: Engine) -> Report:
     if (engine.url is None) != (engine.model is None):
         raise ConfigError("--engine and --model belong together: a vLLM, and the tokenizer of what it serves")
     sim = None if engine.url else _simulated(engine)
-    async with _served(sim) if sim else nullcontext(engine.url) as engine_url:
+    async with served(sim) if sim else nullcontext(engine.url) as engine_url:
         assert engine_url is not None
         settings = _settings(engine, engine_url)
         app, recorder = create_app(settings), Recorder()
         recorder.attach(app)
-        async with _served(app) as url:
+        async with served(app) as url:
             model = await _model(url)
             end = await agent.run(f"{url}/sessions/{_SESSION}/v1", model)
     noise = Noise(settings.noise_prefix, settings.noise_key)
@@ -128,15 +129,3 @@ def _taken(calls: Sequence[Call], ledgers: Sequence[Ledger], noise: Noise) -> li
             asked |= dict.fromkeys(call.turn_ids, DIALECTS[call.path].decode(call.body, noise))
     turns = [turn for ledger in ledgers for turn in ledger.turns if turn.status == "complete"]
     return [(asked[turn.id], turn) for turn in turns if turn.id in asked]
-
-
-@asynccontextmanager
-async def _served(app: web.Application) -> AsyncIterator[str]:
-    """Serve on a free port of loopback; the URL."""
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield "http://{}:{}".format(*runner.addresses[0][:2])
-    finally:
-        await runner.cleanup()

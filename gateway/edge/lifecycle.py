@@ -10,6 +10,7 @@ from gateway.edge.retries import Retries
 from gateway.edge.sessions import Sessions
 from gateway.edge.store import Store
 from gateway.edge.tasks import WaitedTasks
+from gateway.errors import BadRequest
 from gateway.wire import sessions as wire
 from gateway.wire.session_id import checked_session_id
 
@@ -40,7 +41,11 @@ class Lifecycle:
     async def create(self, request: web.Request) -> web.Response:
         """A session with terms of its own, and the URL under which an agent speaks in it."""
         asked = wire.decode_creation(await body_of(request))
-        session_id = checked_session_id(asked.session_id or f"s_{secrets.token_hex(12)}")
+        named = request.headers.get("X-Session-ID")
+        session_id = checked_session_id(asked.session_id or named or f"s_{secrets.token_hex(12)}")
+        if named and named != session_id:
+            what = f"the body names the session {session_id[:80]!r}, the header X-Session-ID {named[:80]!r}"
+            raise BadRequest(f"{what}: they must be the same, or one be left out", param="session_id")
         self._sessions.create(session_id, asked.terms)
         base_url = f"{request.scheme}://{request.host}/sessions/{quote(session_id)}/v1"
         return json_answer(wire.encode_created(session_id, base_url), status=201)

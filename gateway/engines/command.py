@@ -1,12 +1,15 @@
 """``gateway engines ls``, ``add``, ``drain`` and ``rm``."""
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
-from gateway.core.types import JsonObject
+if TYPE_CHECKING:
+    from gateway.client import GatewayClient
 
 engines = typer.Typer(no_args_is_help=True, help="Engines of a running gateway.")
 
@@ -21,23 +24,25 @@ Url = Annotated[str, typer.Argument(help="The engine: http://host:port, or with 
 @engines.command()
 def ls(gateway: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
     """List the engines and their ranks: what they are, how they are, how much they have to do."""
-    answer = _asked("GET", gateway, key, "ls")
+    with _calling(gateway, key, "ls") as client:
+        found = client.engines()
     if as_json:
-        _print(answer)
+        _print({"data": found, "next": None})
         return
     from gateway.engines.table import show  # its imports take time, which --help should not
 
-    show(answer)
+    show(found)
 
 
 @engines.command()
 def add(gateway: Gateway, url: Url, key: Key = "", *, as_json: AsJson = False) -> None:
     """Add an engine, or say how many ranks it has; one that does not answer yet is asked again and again."""
-    answer = _asked("POST", gateway, key, "add", {"url": url})
+    with _calling(gateway, key, "add") as client:
+        answer = client.add_engine(url)
     if as_json:
         _print(answer)
     elif answer["answers"]:
-        _say(f"add: {answer['url']} is there, ranks: {len(answer['ranks'])}")  # type: ignore[arg-type]  # a list
+        _say(f"add: {answer['url']} is there, ranks: {len(answer['ranks'])}")
     else:
         _say(f"add: {answer['url']} was added, and does not answer so far: {answer['trouble']}")
 
@@ -53,8 +58,8 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Give an engine, or one rank of it, no new turns; those that it has go on to their end."""
-    chosen = {} if rank is None else {"rank": rank}
-    answer = _asked("POST", gateway, key, "drain", {"url": url, "draining": not back, **chosen})
+    with _calling(gateway, key, "drain") as client:
+        answer = client.drain_engine(url, rank, back=back)
     if as_json:
         _print(answer)
     else:
@@ -65,21 +70,21 @@ def drain(
 @engines.command()
 def rm(gateway: Gateway, url: Url, key: Key = "", *, as_json: AsJson = False) -> None:
     """Remove an engine. Its calls are carried on elsewhere."""
-    answer = _asked("DELETE", gateway, key, "rm", {"url": url})
+    with _calling(gateway, key, "rm") as client:
+        answer = client.remove_engine(url)
     if as_json:
         _print(answer)
     else:
         _say(f"rm: {answer['url']} is removed, calls carried on elsewhere: {answer['interrupted']}")
 
 
-def _asked(method: str, gateway: str, key: str, command: str, body: JsonObject | None = None) -> JsonObject:
-    """What the gateway answers; what it refuses is said, and ends the process."""
-    from gateway.admin_call import asked  # as above
+def _calling(gateway: str, key: str, command: str) -> AbstractContextManager["GatewayClient"]:
+    from gateway.admin_call import calling  # as above
 
-    return asked(method, gateway, "/admin/engines", key, body, said_by=f"gateway engines {command}")
+    return calling(gateway, key, said_by=f"gateway engines {command}")
 
 
-def _print(answer: JsonObject) -> None:
+def _print(answer: Mapping[str, object]) -> None:
     print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
 
 

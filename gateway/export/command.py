@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
@@ -11,7 +10,7 @@ from gateway.errors import ConfigError
 
 
 def export(
-    url: Annotated[str, typer.Option(help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")],
+    gateway: Annotated[str, typer.Option(help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")],
     out: Annotated[Path, typer.Option(help="What to write: .ndjson, .parquet or .arrow")],
     key: Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")] = "",
     session: Annotated[str | None, typer.Option(help="Rows of this session only, finished or not")] = None,
@@ -27,31 +26,14 @@ def export(
     routed_experts: Annotated[str | None, typer.Option(help="base64 or base85, for trainers that read them so")] = None,
 ) -> None:
     """Write rows of a running gateway to a file that is there whole or not at all; docs/rows.md says what is in it."""
-    from gateway.export.download import BrokenOff, Source, export_rows  # seconds, which --help should not take
+    from gateway.admin_call import calling  # seconds, which --help should not take
+    from gateway.export.download import export_rows
 
-    selection = {"leaves": leaves, "include": include, "dropped": dropped, "distribution": distribution}
-    selection |= {"max_staleness": max_staleness, "shared": shared, "arrays": arrays, "routed_experts": routed_experts}
-    try:
+    asked = {"leaves": leaves, "include": include, "dropped": dropped, "distribution": distribution}
+    asked |= {"max_staleness": max_staleness, "shared": shared, "arrays": arrays, "routed_experts": routed_experts}
+    asked |= {"group_id": group, "status": status}
+    with calling(gateway, key, said_by="gateway sessions export") as client:
         if session is not None and (group is not None or status is not None):
             raise ConfigError("--session names all that there is to say: leave out --group and --status")
-        _check(url)
-        asked = {name: value for name, value in selection.items() if value is not None}
-        asked |= {name: value for name, value in {"group_id": group, "status": status}.items() if value is not None}
-        exported = export_rows(Source(url, key, session, asked), out)
-    except (ConfigError, OSError) as error:
-        print(f"gateway sessions export: {error}", file=sys.stderr)
-        sys.exit(2)
-    except BrokenOff as error:
-        print(f"gateway sessions export: {error}", file=sys.stderr)
-        sys.exit(1)
+        exported = export_rows(client.way, session, asked, out)
     print(f"gateway sessions export: {exported} rows in {out}", file=sys.stderr)
-
-
-def _check(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
-        raise ConfigError(f"--url {url} is no URL of a gateway: give http://host:port")

@@ -8,17 +8,19 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote
 
 import orjson
 from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
+from yarl import URL
 
-from gateway.core.types import JsonObject
+from gateway.client.answers import Answer, value_of
+from gateway.client.calls import list_rows
+from gateway.client.errors import GatewayClientError
+from gateway.client.way import Way
 from gateway.whole_file import whole_file
 from gateway.wire.row_file import check_form, has_columns, write_items
 
@@ -27,41 +29,27 @@ _CONNECT_S, _SILENCE_S = 10.0, 300.0
 """How long to wait for the gateway, and for more of an answer: one row of a long context may take it a while."""
 
 
-class BrokenOff(Exception):
-    """The rows were not to be had, or not all of them; the text says why."""
+class BrokenOff(GatewayClientError):
+    """The rows did not come, or not all of them; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Which rows of which gateway."""
+def export_rows(way: Way, session_id: str | None, query: Mapping[str, object], out: Path) -> int:
+    """Write rows to `out`, in the form of its suffix, and say how many they are.
 
-    url: str
-    key: str
-    session_id: str | None
-    """``None`` for those of many sessions."""
-    query: Mapping[str, str]
-    """As ``GET /trajectories`` takes it."""
-
-    @property
-    def path(self) -> str:
-        """The path that answers with them."""
-        return "/trajectories" if self.session_id is None else f"/sessions/{quote(self.session_id)}/trajectories"
-
-
-def export_rows(source: Source, out: Path) -> int:
-    """Write the rows to `out`, in the form of its suffix, and say how many they are.
+    They are those of a session, or with ``None`` those of many; `query` is as ``GET /trajectories`` takes it.
 
     Raises:
         ConfigError: there is no such form, or pyarrow is needed and not installed.
         OSError: the file cannot be written.
-        BrokenOff: the gateway cannot be reached, refuses, or does not send all of it as this version knows it.
+        GatewayCallError: the gateway refuses.
+        BrokenOff: it cannot be reached, or does not send all of it as this version knows it.
     """
     check_form(out)
     if not has_columns(out):
         with whole_file(out) as file:
-            return asyncio.run(_pull(source, file))
+            return asyncio.run(_pull(way, session_id, query, file))
     with whole_file(out) as file, tempfile.TemporaryFile(dir=out.parent) as pulled:
-        rows = asyncio.run(_pull(replace(source, query={**source.query, "arrays": "base64"}), pulled))
+        rows = asyncio.run(_pull(way, session_id, {**query, "arrays": "base64"}, pulled))
         pulled.seek(0)
         try:
             write_items(out, file, map(orjson.loads, pulled))
@@ -104,20 +92,19 @@ class _Lines:
         return self.count - 1
 
 
-async def _pull(source: Source, file: BinaryIO) -> int:
-    headers = {"Accept": _LINES} | ({"Authorization": f"Bearer {source.key}"} if source.key else {})
-    url = source.url.rstrip("/") + source.path
+async def _pull(way: Way, session_id: str | None, query: Mapping[str, object], file: BinaryIO) -> int:
+    call = list_rows(session_id, {**query, "footer": True})
     patience = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
     try:
         async with (
-            ClientSession(timeout=patience, headers=headers) as http,
-            http.get(url, params={**source.query, "footer": "true"}) as answer,
+            ClientSession(timeout=patience, headers=way.headers(call) | {"Accept": _LINES}) as http,
+            http.get(URL(way.target(call), encoded=True)) as answer,
         ):
             if answer.status != 200:
-                raise BrokenOff(f"the gateway answered {answer.status}: {await _reason(answer)}")
+                value_of(call, Answer(answer.status, {}, await answer.read()), repeated=False)  # which it raises
             return await _take(answer, file)
     except (ClientError, TimeoutError, ValueError) as error:
-        raise BrokenOff(f"{source.url}: {str(error) or type(error).__name__}") from error
+        raise BrokenOff(f"{way.url}: {str(error) or type(error).__name__}") from error
 
 
 async def _take(answer: ClientResponse, file: BinaryIO) -> int:
@@ -131,12 +118,3 @@ async def _take(answer: ClientResponse, file: BinaryIO) -> int:
             lines.add(piece)
             progress.update(task, advance=len(piece), rows=lines.count)
     return lines.rows()
-
-
-async def _reason(answer: ClientResponse) -> str:
-    body = await answer.read()
-    try:
-        error: JsonObject = orjson.loads(body)["error"]
-        return str(error["message"])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return f"{answer.reason or ''}: is this a rollout-gateway?"

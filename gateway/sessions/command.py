@@ -2,19 +2,22 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, NoReturn
-from urllib.parse import quote, urlencode
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import orjson
 import typer
 
-from gateway.core.types import JsonObject
 from gateway.wire.session_id import fault_of
+
+if TYPE_CHECKING:
+    from gateway.client import GatewayClient
+    from gateway.client.shapes import SessionState
 
 sessions = typer.Typer(no_args_is_help=True, help="Sessions of a running gateway.")
 
 Gateway = Annotated[
-    str, typer.Option("--url", help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")
+    str, typer.Option("--gateway", help="Where the gateway is: http://host:port", envvar="GATEWAY_ADMIN_URL")
 ]
 Key = Annotated[str, typer.Option(help="Its --admin-key, if it has one", envvar="GATEWAY_ADMIN_KEY")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what the gateway answers, as JSON")]
@@ -25,7 +28,7 @@ _PAGE_SESSIONS = 1000
 
 @sessions.command()
 def ls(
-    url: Gateway,
+    gateway: Gateway,
     key: Key = "",
     group: Annotated[str | None, typer.Option(help="Sessions of this group only")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many at most (default: all)")] = None,
@@ -33,27 +36,30 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the sessions, in the order in which they came to exist."""
-    found: list[JsonObject] = []
-    query: dict[str, str] = {} if group is None else {"group_id": group}
+    from gateway.client.calls import list_sessions  # its imports take time, which --help should not
+
+    found: list[SessionState] = []
     following: str | None = "0"
-    while following is not None and (limit is None or len(found) < limit):
-        most = _PAGE_SESSIONS if limit is None else min(_PAGE_SESSIONS, limit - len(found))
-        asked = query | {"limit": str(most), "cursor": following}
-        page: Any = _asked("ls", "GET", f"?{urlencode(asked)}", url, key)
-        found += page["data"]
-        following = page["next"]
+    with _calling(gateway, key, "ls") as client:
+        while following is not None and (limit is None or len(found) < limit):
+            most = _PAGE_SESSIONS if limit is None else min(_PAGE_SESSIONS, limit - len(found))
+            page = client.call(list_sessions({"group_id": group, "limit": most, "cursor": following}))
+            found += page["data"]
+            following = page["next"]
     if as_json:
         _print({"data": found, "next": following})
         return
-    from gateway.sessions.table import show_all  # its imports take time, which --help should not
+    from gateway.sessions.table import show_all  # as above
 
     show_all(found)
 
 
 @sessions.command()
-def show(session: SessionId, url: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
+def show(session: SessionId, gateway: Gateway, key: Key = "", *, as_json: AsJson = False) -> None:
     """Show one session: its terms, and what it has come to."""
-    answer = _asked("show", "GET", _path("show", session), url, key)
+    _check("show", session)
+    with _calling(gateway, key, "show") as client:
+        answer = client.known_session(session).show()
     if as_json:
         _print(answer)
         return
@@ -65,7 +71,7 @@ def show(session: SessionId, url: Gateway, key: Key = "", *, as_json: AsJson = F
 @sessions.command()
 def finish(
     session: SessionId,
-    url: Gateway,
+    gateway: Gateway,
     key: Key = "",
     reward: Annotated[float | None, typer.Option(help="Its reward; repeated, it takes the place of the last")] = None,
     metadata: Annotated[str | None, typer.Option(help="A JSON object that is added to its metadata")] = None,
@@ -73,10 +79,10 @@ def finish(
     as_json: AsJson = False,
 ) -> None:
     """Finish a session: it takes no more turns, and its rows can be pulled when those in flight have ended."""
-    body: JsonObject = {} if reward is None else {"reward": reward}
-    if metadata is not None:
-        body = {**body, "metadata": _object(metadata)}
-    answer = _asked("finish", "POST", f"{_path('finish', session)}/finish", url, key, body)
+    _check("finish", session)
+    added = None if metadata is None else _object(metadata)
+    with _calling(gateway, key, "finish") as client:
+        answer = client.known_session(session).finish(reward, added)
     if as_json:
         _print(answer)
     else:
@@ -86,23 +92,24 @@ def finish(
 
 @sessions.command()
 def rm(
-    ids: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Their ids")], url: Gateway, key: Key = ""
+    ids: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Their ids")], gateway: Gateway, key: Key = ""
 ) -> None:
     """Delete sessions for good, whatever runs in them; their ids are not given again for a while."""
-    paths = {session: _path("rm", session) for session in ids}
-    for session, path in paths.items():
-        _asked("rm", "DELETE", path, url, key)
-        _say(f"rm: {session} is deleted")
+    for session in ids:
+        _check("rm", session)
+    with _calling(gateway, key, "rm") as client:
+        for session in dict.fromkeys(ids):
+            client.known_session(session).delete()
+            _say(f"rm: {session} is deleted")
 
 
-def _path(command: str, session: str) -> str:
-    """Where a session is; what can be no id is said, and ends the process."""
+def _check(command: str, session: str) -> None:
+    """What can be no id is said, and ends the process."""
     if fault := fault_of(session):
         _refuse(f"{command}: {session[:80]!r} cannot be a session id: {fault}")
-    return f"/{quote(session)}"
 
 
-def _object(metadata: str) -> JsonObject:
+def _object(metadata: str) -> dict[str, object]:
     try:
         read = orjson.loads(metadata)
     except orjson.JSONDecodeError as error:
@@ -112,10 +119,10 @@ def _object(metadata: str) -> JsonObject:
     return read
 
 
-def _asked(command: str, method: str, path: str, url: str, key: str, body: JsonObject | None = None) -> JsonObject:
-    from gateway.admin_call import asked  # as above
+def _calling(gateway: str, key: str, command: str) -> AbstractContextManager["GatewayClient"]:
+    from gateway.admin_call import calling  # as above
 
-    return asked(method, url, f"/sessions{path}", key, body, said_by=f"gateway sessions {command}")
+    return calling(gateway, key, said_by=f"gateway sessions {command}")
 
 
 def _print(answer: Mapping[str, object]) -> None:

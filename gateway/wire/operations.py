@@ -37,6 +37,11 @@ TurnHeaders = TypedDict(
     },
     total=False,
 )
+CreationHeaders = TypedDict(
+    "CreationHeaders",
+    {"X-Session-ID": Annotated[str, Field(description="The session's id, where the body does not say it.")]},
+    total=False,
+)
 TURN_ANSWER_HEADERS = {
     "x-session-id": "The session that the turn is in.",
     "x-turn-id": "The turn; with `n`, all of them, with commas between.",
@@ -104,6 +109,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         answer=sessions.SessionCreated,
         statuses=(201,),
         body=sessions.SessionCreation,
+        headers=(CreationHeaders,),
         also=(409, 503),
     ),
     ("GET", "/sessions"): Operation(

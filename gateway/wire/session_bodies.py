@@ -27,7 +27,7 @@ class SessionCreation(TypedDict, total=False):
     """A session to be made. All of it may be left out."""
 
     session_id: _FullName | None
-    """Printable, with slashes or without; left out, one is made."""
+    """Printable, with slashes or without; left out, the header X-Session-ID names it, else one is made."""
     group_id: _FullName | None
     """Shared by the sessions that are compared with each other."""
     rollout_id: _FullName | None

@@ -1,4 +1,8 @@
-"""One gateway and one simulated engine for all tests of the client, each in a thread; both clients before them."""
+"""One gateway and one simulated engine for the tests of a file, each in a thread; both clients before them.
+
+Not for those of other files: what runs in threads draws random numbers, and hypothesis, which counts them, would see its
+examples change.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -16,14 +20,14 @@ from tests.simulated import simulated
 _numbers = count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def engine_url() -> Iterator[str]:
     """A simulated engine, which takes its time."""
     with simulated(tokenizer=FOLDER, model=MODEL_NAME, ranks=2, first_token_delay_s=0.01) as (url, _):
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(engine_url: str) -> Iterator[GatewayClient]:
     """The gateway."""
     with serve_in_thread(model=MODEL_NAME, engine=(engine_url,), drain_timeout_s=0) as client:

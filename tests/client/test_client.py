@@ -9,7 +9,9 @@ from openai import OpenAI
 from gateway.client import AsyncGatewayClient, GatewayCallError, GatewayClient, GatewayClientError, PackageMissing
 from gateway.client.shapes import EngineState, PauseState, PolicyState, RankState, Row, SessionState
 from gateway.render.demo import MODEL_NAME
+from tests.client.both import connected
 from tests.client.conftest import ask
+from tests.client.scripted import Told
 
 
 def test_a_session_is_made_as_it_is_asked_for(client: Any, name: str) -> None:
@@ -114,6 +116,29 @@ def test_a_session_is_finished_and_finished_again(client: Any, name: str) -> Non
     assert session.show() == state
 
 
+@pytest.mark.parametrize("kept", ["task/17", "fläche €/1"])
+def test_a_session_is_made_under_the_name_that_balancers_read(kind: str, script: Any, kept: str) -> None:
+    """In the header, whatever letters it has, as UTF-8: they hash the same bytes of a path."""
+    server = script(Told(201, {"session_id": kept, "base_url": "http://h/v1"}))
+    with connected(kind, server.url) as client:
+        client.session(kept)
+    (asked,) = server.asked
+    assert asked.headers["x-session-id"].encode("latin-1").decode() == asked.body["session_id"] == kept
+
+
+@pytest.mark.parametrize("ill", ["a\nb", " a", "a//b"])
+def test_an_id_that_cannot_be_one_is_refused_by_the_gateway(client: Any, ill: str) -> None:
+    """In its words, whatever a header makes of it."""
+    with pytest.raises(GatewayCallError, match="cannot be a session id") as caught:
+        client.session(ill)
+    assert caught.value.status == 400
+
+
+def test_any_name_goes_through(client: Any, name: str) -> None:
+    """To the gateway and back."""
+    assert client.session(f"fläche €/{name}").show()["session_id"] == f"fläche €/{name}"
+
+
 def test_a_deleted_session_is_unknown_and_may_be_deleted_again(client: Any, name: str) -> None:
     """For good."""
     session = client.session(name)
@@ -135,7 +160,8 @@ def test_a_refusal_says_all_that_the_gateway_says(client: Any, name: str) -> Non
     assert (error.status, error.code, error.retryable) == (409, "session_exists", False)
     assert error.request_id is not None
     assert error.request_id.startswith("req_")
-    assert error.message in str(error)
+    assert error.message.startswith("there is a session")
+    assert str(error).startswith(f"POST /sessions: {error.message}")
     assert "will fail again" in str(error)
     assert isinstance(error, GatewayClientError)
 

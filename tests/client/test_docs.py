@@ -10,9 +10,11 @@ from gateway import client
 from gateway.client import GatewayClient
 from tests.client.test_plugin import run
 from tests.client.test_thread import Plain
+from tests.readme.documents import ROOT, texts_of
 
-DOCS = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+PAGE = ROOT / "docs" / "client.md"
+DOCS = PAGE.read_text()
+BLOCKS = texts_of(PAGE, "python")
 PROGRAMS = [block for block in BLOCKS if "def test_" not in block]
 (TEST,) = [block for block in BLOCKS if "def test_" in block]
 IN_PROCESS = [block for block in PROGRAMS if "simulated_engine" not in block]
@@ -51,7 +53,7 @@ def test_the_test_of_an_agent_passes(tmp_path: Path) -> None:
 
 def test_every_name_of_the_package_is_told_of() -> None:
     """Those of the methods, too; sessions and pauses are had, not made."""
-    told = set(re.findall(r"\w+", DOCS))
+    told = set(re.findall(r"[\w-]+", DOCS))
     methods = {name for kind in (client.GatewayClient, client.Session) for name in vars(kind) if name[0] != "_"}
     inner = {"call", "take", "url", "close"}
 

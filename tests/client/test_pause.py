@@ -181,7 +181,11 @@ def test_a_renewal_that_is_refused_loses_the_pause() -> None:
         beginning.send({"paused": None, "in_flight": 0, "waiting": 0, "warnings": []})
     next(renewing)
     with pytest.raises(StopIteration):
-        renewing.throw(GatewayCallError("no", status=403, code="forbidden", retryable=False, request_id=None))
+        renewing.throw(
+            GatewayCallError(
+                "no", call="POST /admin/pause", status=403, code="forbidden", retryable=False, request_id=None
+            )
+        )
 
     with pytest.raises(PauseLost, match="refused"):
         pause.check()

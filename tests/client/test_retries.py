@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import unused_port
 from tenacity import Future, RetryCallState, Retrying
 
 from gateway.client import GatewayCallError, GatewayConnectionError
@@ -21,15 +22,9 @@ CREATED = Told(201, {"session_id": "s", "base_url": "http://h/sessions/s/v1"})
 BUSY = refused(503, "engine_unavailable", Retry_After="0")
 
 
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
 def test_a_refused_connection_is_a_failed_connection(kind: str) -> None:
     """No time-out, and no call that might have been carried out: it says that nothing listens, and where."""
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{unused_port()}"
     with connected(kind, url, patience_s=0) as client, pytest.raises(GatewayConnectionError) as caught:
         client.remove_engine("http://e")
 
@@ -52,7 +47,7 @@ def test_a_host_without_an_address_is_a_failed_connection(kind: str, monkeypatch
 @pytest.mark.parametrize("call", ["policy", "session", "remove_engine"])
 def test_a_gateway_that_comes_up_late_is_waited_for(kind: str, call: str) -> None:
     """By all calls: what was not received was not carried out."""
-    port, arguments = free_port(), ["http://e"] if call == "remove_engine" else []
+    port, arguments = unused_port(), ["http://e"] if call == "remove_engine" else []
     answers: list[Any] = []
     with connected(kind, f"http://127.0.0.1:{port}") as client:
         asking = threading.Thread(target=lambda: answers.append(getattr(client, call)(*arguments)))
@@ -193,7 +188,9 @@ def test_a_redirect_is_not_followed(kind: str, script: Script) -> None:
 @pytest.mark.parametrize(("told_s", "least_s"), [(7.0, 7.0), (None, 0.0)])
 def test_what_the_gateway_says_is_waited_before_another_try(told_s: float | None, least_s: float) -> None:
     """And a little more, so that not all come back at once; else a while that grows, up to seconds."""
-    busy = GatewayCallError("busy", status=503, code="busy", retryable=True, request_id=None, retry_after_s=told_s)
+    busy = GatewayCallError(
+        "busy", call="GET /x", status=503, code="busy", retryable=True, request_id=None, retry_after_s=told_s
+    )
     waits = [policy(Tries(is_ready()), 60)["wait"](_tried(busy, attempt)) for attempt in range(1, 30)]
 
     assert all(least_s < wait_s <= least_s + 2.0 for wait_s in waits)

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 
 import gateway.sim
 from gateway.sim import create_sim
+from tests.surroundings import surroundings
 
 pytestmark = pytest.mark.process
 
@@ -30,12 +31,11 @@ def demo(tmp_path):
 
     async def run(*args, missing="", command=("-m", "gateway", "demo")):
         path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, *command, *args),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**clean, "PYTHONPATH": path, "MISSING": missing, "COLUMNS": "300", "NO_COLOR": "1"},
+            env=surroundings(PYTHONPATH=path, MISSING=missing, COLUMNS="300", NO_COLOR="1"),
         )
         try:
             out, err = await asyncio.wait_for(child.communicate(), LIMIT_S)

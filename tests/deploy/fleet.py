@@ -1,12 +1,8 @@
 """A fleet on this machine: gateways as processes, a simulated engine that samples when it may, and a balancer."""
 
 import asyncio
-import json
-import os
 import random
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +16,7 @@ from gateway.sim.command import DEMO_TOKENIZER
 from gateway.sim.keys import CONTROL
 from gateway.sim.server import Entry
 from gateway.sim.vocabulary import Vocabulary
+from tests.deploy.child import Child
 from tests.simulated import simulated
 
 Json = dict[str, Any]
@@ -114,7 +111,7 @@ class Gateway:
         self.url = ""
         self._engine_url = engine_url
         self._log = log
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
 
     def start(self) -> None:
         """Begin to start; `wait` says when it is there."""
@@ -125,32 +122,17 @@ class Gateway:
             "stream-interval-tokens": 1,
         }
         words = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", "serve", *words],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**clean, "HF_HUB_OFFLINE": "1"},
-            )
+        self._child = Child(self._log, "serve", *words)
 
     def wait(self) -> None:
         """Wait until it accepts requests."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self._log.read_text()
-        ready = json.loads(line)
-        assert ready["event"] == "ready"
-        self.url = ready["url"]
+        assert self._child is not None
+        self.url = self._child.ready()
 
     def kill(self) -> None:
         """End it as the kernel does that has no memory left."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        if self._child is not None:
+            self._child.kill()
 
 
 @contextmanager

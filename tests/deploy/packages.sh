@@ -34,3 +34,7 @@ packages_missing() {
     dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
   done
 }
+
+mirror() { # where this machine has its Debian from
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1
+}

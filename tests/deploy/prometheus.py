@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+from aiohttp.test_utils import unused_port
 
-from tests.deploy.fleet import LIMIT_S, free_port
+from tests.deploy.fleet import LIMIT_S
 
 Json = dict[str, Any]
 FOLDER = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
@@ -85,7 +86,7 @@ class Prometheus:
 @contextmanager
 def prometheus(config: Path) -> Iterator[Prometheus]:
     """A Prometheus with this configuration and data of its own beside it; it ends with the block."""
-    port, data = free_port(), config.parent / "data"
+    port, data = unused_port(), config.parent / "data"
     words = [f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}"]
     with (config.parent / "prometheus.log").open("wb") as log:
         process = subprocess.Popen([PROMETHEUS, *words], stdout=log, stderr=log)

@@ -1,10 +1,8 @@
 """What happens to a gateway that is scraped: all is well, then one thing after the other is not; and what was seen."""
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -14,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.deploy.child import Child
 from tests.deploy.fleet import LIMIT_S
 from tests.deploy.prometheus import Prometheus, configured, prometheus
 from tests.deploy.prometheus_agents import (
@@ -57,39 +56,6 @@ class Seen:
     panels_status: int = -1
     exposition: str = ""
     took_s: float = 0.0
-
-
-class Child:
-    """A `gateway` process, be it a gateway or a simulated engine."""
-
-    def __init__(self, log: Path, *words: str) -> None:
-        self._log = log
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
-        with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "gateway", *words],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**clean, "HF_HUB_OFFLINE": "1"},
-            )
-
-    def ready(self) -> str:
-        """Its URL, once it serves."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, self._log.read_text()
-        url: str = json.loads(line)["url"]
-        return url.rstrip("/")
-
-    def send(self, number: int) -> None:
-        """A signal."""
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """Its end, which it is told of by nobody."""
-        if self._process.returncode is None:
-            self._process.kill()
-            self._process.communicate()
 
 
 class Story:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import shlex
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import aiohttp
 import orjson
 import pytest
 
+from gateway.client import AsyncGatewayClient
 from tests.deploy import fleet
 from tests.deploy.fleet import Engine, Gateway, Json, until
 from tests.deploy.fleet_agents import (
@@ -35,6 +35,7 @@ from tests.deploy.fleet_agents import (
     share_in_time,
 )
 from tests.deploy.fleet_balancers import DEPLOY, DETOURS, Balancer, HAProxy, Nginx
+from tests.readme.documents import texts_of
 
 log = logging.getLogger(__name__)
 SESSIONS = 1000
@@ -257,7 +258,7 @@ async def test_a_call_that_names_no_session_is_told_how_to(balancer: Balancer, c
 
 async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
     """Its commands, as they stand there."""
-    (commands,) = re.findall(r"```bash\n(.*?)```", (DEPLOY.parent / "docs" / "fleet.md").read_text(), re.DOTALL)
+    (commands,) = texts_of(DEPLOY.parent / "docs" / "fleet.md", "bash")
     for line in commands.strip().splitlines():
         here = line.replace(":8080", f":{balancer.port}").replace("task/17", f"{balancer.program}/17")
         words = shlex.split(here.replace("task%2F17", f"{balancer.program}%2F17"))
@@ -266,6 +267,14 @@ async def test_a_session_is_made_and_found_as_the_page_says(balancer: Balancer):
         )
         said, _ = await process.communicate()
         assert orjson.loads(said)["session_id"] == f"{balancer.program}/17"
+
+
+async def test_a_session_that_our_client_makes_is_where_its_path_leads(balancer: Balancer):
+    """Whatever letters its name has: the header and the path hash alike."""
+    async with AsyncGatewayClient(balancer.url) as trainer:
+        for number in range(24):
+            session = await trainer.session(f"{balancer.program}/fläche € {number}", group_id="ours")
+            assert (await session.show())["group_id"] == "ours"
 
 
 async def test_what_one_gateway_says_of_itself_is_not_offered(client: Client):

@@ -1,15 +1,14 @@
 """The scrape job of the operator's quick start, as Prometheus itself reads it."""
 
-import re
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.readme.documents import ROOT, texts_of
 
 
 def test_the_job_that_the_quick_start_shows_is_sound_beside_our_rules(tmp_path: Path):
     """With the file of rules and the key that it names beside it."""
-    (job,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "quickstart-operator.md").read_text(), re.DOTALL)
+    (job,) = texts_of(ROOT / "docs" / "quickstart-operator.md", "yaml")
     (tmp_path / "prometheus.yml").write_text(job)
     (tmp_path / "rules.yml").write_text((ROOT / "deploy" / "prometheus" / "rules.yml").read_text())
     (tmp_path / "gateway-admin-key").write_text("key")

@@ -2,29 +2,28 @@
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from tests.doctor.conftest import AGENTS, SCHEMA, until
+from tests.readme.documents import ROOT, texts_of
+from tests.surroundings import surroundings
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs/doctor.md").read_text()
+PAGE = ROOT / "docs" / "doctor.md"
+DOCUMENT = PAGE.read_text()
 LIMIT_S = 180
 
 
 async def start(*words, **more):
     """The command, begun."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV", "OPENAI_"))}
-    environment = {**clean, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "NO_COLOR": "1", **more}
+    environment = surroundings(PYTHONPATH=str(ROOT), COLUMNS="200", NO_COLOR="1") | more
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", "doctor", *words),
         stdout=asyncio.subprocess.PIPE,
@@ -112,7 +111,7 @@ async def test_a_real_engine_is_examined_against_as_well():
         *(sys.executable, "-m", "gateway", "sim", "--port", "0", "--api-key", "secret"),
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=surroundings(PYTHONPATH=str(ROOT)),
     )
     assert sim.stdout is not None
     url = json.loads(await sim.stdout.readline())["url"]
@@ -128,10 +127,9 @@ async def test_a_real_engine_is_examined_against_as_well():
 
 async def test_the_commands_of_the_document_do_what_it_says(tmp_path):
     """Its agent, as it stands there; then its commands, with the exit codes that it names."""
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    (code,) = texts_of(PAGE, "python")
     (tmp_path / "agent.py").write_text(code)
-    blocks = re.findall(r"```bash\n(.*?)```", DOCUMENT, re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in texts_of(PAGE, "bash") for line in block.splitlines()]
     assert len(lines) == 3
     for line in lines:
         command, _, expected = line.partition("#")

@@ -1,7 +1,6 @@
 """`gateway` as a process."""
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -12,6 +11,7 @@ import orjson
 
 from gateway.sim import create_sim
 from tests.edge.house import Application, Json, serving
+from tests.surroundings import surroundings
 
 START_S, END_S = 30, 5
 
@@ -57,14 +57,13 @@ async def gateway(
 ) -> AsyncIterator[Process]:
     """`gateway` with these arguments; killed at the end of the block if it still runs. `stderr` in place of a file."""
     errors = tmp_path / f"{time.monotonic_ns()}.err"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
-    quiet = {"HF_HUB_OFFLINE": "1", "COLUMNS": "200", "NO_COLOR": "1"}
+    environment = surroundings(HF_HUB_OFFLINE="1", COLUMNS="200", NO_COLOR="1") | dict(env or {})
     with errors.open("wb") as file:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gateway", *args),
             stdout=stdout,
             stderr=file if stderr is None else stderr,
-            env={**clean, **quiet, **(env or {})},
+            env=environment,
         )
     try:
         yield Process(child, errors)

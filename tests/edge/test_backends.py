@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from aiohttp.test_utils import unused_port
 
 from gateway.core.pool import Demand, RankLoad, pick
 from gateway.edge.backends import Backends
@@ -176,7 +177,7 @@ async def test_an_engine_that_is_down_at_the_start_is_found_when_it_comes_up(
     open_house: OpenHouse, words: Words
 ) -> None:
     """Until then /ready is 503, and calls are 503 with Retry-After; afterwards both by themselves are 200."""
-    port = free_port()
+    port = unused_port()
     house = await open_house(engine=(f"http://127.0.0.1:{port}",))
 
     refused = await house.ask("s", HELLO, words.said("Hi."))
@@ -196,7 +197,7 @@ async def test_an_engine_that_is_down_at_the_start_is_found_when_it_comes_up(
 
 async def test_a_call_finds_an_engine_that_just_came_up(open_house: OpenHouse, words: Words) -> None:
     """It does not wait for the watch."""
-    port = free_port()
+    port = unused_port()
     house = await open_house(engine=(f"http://127.0.0.1:{port}",))
     async with serving(create_sim(), port=port):
         assert (await house.ask("s", HELLO, words.said("Hi."))).status == 200
@@ -255,13 +256,6 @@ async def test_an_engine_that_says_nothing_holds_up_no_start() -> None:
                 assert list(backends.known().values()) == [40960]
             finally:
                 await backends.close()
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def test_a_session_keeps_its_rank_and_the_engine_is_told_which(open_house: OpenHouse, words: Words) -> None:

@@ -1,7 +1,6 @@
 """`gateway check` as a process: its lines, its JSON, its exit status."""
 
 import asyncio
-import os
 import sys
 
 import orjson
@@ -11,18 +10,18 @@ from aiohttp.test_utils import unused_port
 from gateway.render.demo import MODEL_NAME as DEMO
 from tests.edge.house import MODEL_NAME, Json, serving
 from tests.edge.test_check import engine
+from tests.surroundings import surroundings
 
 pytestmark = pytest.mark.process
 
 
 async def checked(*args: str) -> tuple[int, str, str]:
     """Exit status, standard output and standard error of ``gateway check``."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", "check", *args),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**clean, "HF_HUB_OFFLINE": "1", "COLUMNS": "40"},
+        env=surroundings(HF_HUB_OFFLINE="1", COLUMNS="40"),
     )
     out, errors = await asyncio.wait_for(child.communicate(), 60)
     assert child.returncode is not None

@@ -1,5 +1,6 @@
 """A session is made, shown, listed, finished and deleted, through real sockets."""
 
+import orjson
 import pytest
 
 from tests.edge.house import HELLO, House, Json, OpenHouse, Words, is_final, listed, until, waiting
@@ -48,6 +49,30 @@ async def test_a_taken_id_is_not_given_twice(house: House) -> None:
     await house.ask("spoken")
     for name in ("made", "spoken"):
         is_final(await house.send("POST", "/sessions", session_id=name), 409, "session_exists")
+
+
+@pytest.mark.parametrize("fields", [{}, {"session_id": None}, {"session_id": "fläche/1"}])
+async def test_the_header_that_balancers_read_names_a_session(house: House, fields: Json) -> None:
+    """Where the body does not, or says the same; the whole of an id fits into it."""
+    named = {"X-Session-ID": "fläche/1"}
+    made = await house.call("POST", "/sessions", data=orjson.dumps(fields), headers=named)
+
+    assert (made.status, made.body["session_id"]) == (201, "fläche/1")
+    assert await listed(house) == (["fläche/1"], None)
+
+
+@pytest.mark.parametrize(
+    ("header", "fields"), [("a", {"session_id": "b"}), ("a", {"session_id": "A"}), ("a//b", {}), ("turns", {})]
+)
+async def test_a_header_that_names_another_session_or_an_ill_one_makes_none(
+    house: House, header: str, fields: Json
+) -> None:
+    """The session would be where no balancer looks for it."""
+    named = {"X-Session-ID": header}
+    refused = await house.call("POST", "/sessions", data=orjson.dumps(fields), headers=named)
+
+    assert (refused.status, refused.error["param"]) == (400, "session_id")
+    assert await listed(house) == ([], None)
 
 
 @pytest.mark.parametrize("name", ["", "a//b", "turns", "a/v1/b", "x" * 513, " a", "a "])

@@ -1,6 +1,5 @@
 """The renderer that docs/renderers.md shows, in a gateway before a simulated engine."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,15 +7,14 @@ import pytest
 from gateway.render.demo import MODEL_NAME
 from gateway.render.registry import load_tokenizer
 from tests.edge.house import HELLO, OpenHouse, Words, user
-
-DOCS = Path(__file__).parents[2] / "docs" / "renderers.md"
+from tests.readme.documents import ROOT, texts_of
 
 
 async def test_the_renderer_of_the_docs_serves_and_bridges(
     open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In thirty lines: two turns are one row, each id as it was sampled."""
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL) if "class " in block]
+    (code,) = [block for block in texts_of(ROOT / "docs" / "renderers.md", "python") if "class " in block]
     (tmp_path / "mine.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     tokenizer = load_tokenizer(MODEL_NAME, MODEL_NAME)

@@ -20,6 +20,7 @@ from gateway.render.demo import MODEL_NAME as DEMO
 from gateway.sim import FAULTS, JOURNAL
 from tests.edge.house import HELLO, until
 from tests.edge.process import engine
+from tests.surroundings import surroundings
 
 SIDECARS = {
     "serve": ["serve", "--model", DEMO, "--port", "0", "--drain-timeout-s", "60"],
@@ -96,8 +97,7 @@ def test_a_process_is_read_as_it_is() -> None:
 @contextmanager
 def started(words: list[str], executable: str | None = None) -> Iterator["subprocess.Popen[bytes]"]:
     """A process of ours, and what it started, gone at the end of the block."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GATEWAY_", "COV"))}
-    child = subprocess.Popen(words, executable=executable, env=clean)
+    child = subprocess.Popen(words, executable=executable, env=surroundings())
     try:
         yield child
     finally:

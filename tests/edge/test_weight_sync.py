@@ -1,22 +1,21 @@
 """`docs/weight-sync.md`: what it tells a trainer to do, done."""
 
 import asyncio
-import re
-from pathlib import Path
 from typing import Any
 
 from gateway.sim import JOURNAL
 from gateway.sim.keys import CONTROL
 from tests.edge.house import HELLO, OpenHouse, Words, until, waiting
+from tests.readme.documents import ROOT, texts_of
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "weight-sync.md"
+DOCUMENT = ROOT / "docs" / "weight-sync.md"
 
 
 async def test_the_trainers_ten_lines_do_as_they_say(open_house: OpenHouse, words: Words) -> None:
     """A turn under way is sampled to its end by the old weights; one that comes meanwhile by the new ones."""
     house = await open_house(sim={"token_delay_s": 0.02, "version": "0.31.0"}, admin_key="hush", agent_key="agent")
     script, key = words.said("It is a long answer."), {"x-api-key": "hush"}
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    blocks = texts_of(DOCUMENT, "python")
     said: dict[str, Any] = {"GATEWAY_URL": str(house.http.make_url("")), "ADMIN_KEY": "hush"}
     exec(blocks[0], said)
     sent_while_running: list[int] = []

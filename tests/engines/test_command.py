@@ -80,7 +80,22 @@ async def test_what_is_no_gateway_is_said_to_be_none() -> None:
     assert "cannot be reached" in (await run("http://127.0.0.1:1", "ls")).stderr
     async with serving(web.Application()) as server:
         other = await run(str(server.make_url("/")), "ls")
-        assert (other.exit_code, "is this a gateway?" in other.stderr) == (1, True)
+        assert (other.exit_code, "no gateway answered" in other.stderr) == (1, True)
+
+
+async def test_what_another_server_says_is_one_line() -> None:
+    """Be it a page."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text="<html>\n  <p>moved</p>\n</html>", status=418)
+
+    app = web.Application()
+    app.router.add_get("/admin/engines", page)
+    async with serving(app) as server:
+        other = await run(str(server.make_url("/")), "ls")
+    assert (other.exit_code, other.stderr.count("\n")) == (1, 1)
+    assert "refuses (418)" in other.stderr
+    assert "<html> <p>moved</p> </html>" in other.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ async def run(house: House | str, out: Path, **flags: Any) -> int:
 
     def called() -> int:
         try:
-            export(url=url, out=out, **flags)
+            export(gateway=url, out=out, **flags)
         except SystemExit as ended:
             return int(ended.code or 0)
         return 0
@@ -122,10 +122,10 @@ async def test_what_is_refused_is_exit_1_in_the_gateways_words(
     out.write_text("old")
 
     for flags, says in (
-        ({}, "401: no valid key"),
-        ({"key": KEYS["agent_key"]}, "403: an agent's key"),
-        ({"key": KEYS["admin_key"], "shared": "thrice"}, "400: shared must be once or split or duplicate"),
-        ({"key": KEYS["admin_key"], "session": "nobody"}, "404: no session 'nobody'"),
+        ({}, "(401): no valid key"),
+        ({"key": KEYS["agent_key"]}, "(403): an agent's key"),
+        ({"key": KEYS["admin_key"], "shared": "thrice"}, "(400): shared must be once or split or duplicate"),
+        ({"key": KEYS["admin_key"], "session": "nobody"}, "(404): no session 'nobody'"),
     ):
         assert await run(house, out, **flags) == 1
         assert says in capsys.readouterr().err
@@ -167,7 +167,7 @@ async def test_who_is_no_gateway_or_is_not_there_is_exit_1(tmp_path: Path, capsy
     async with serving(web.Application()) as server:
         url = str(server.make_url(""))
         assert await run(url, tmp_path / "rows.ndjson") == 1
-        assert "is this a rollout-gateway?" in capsys.readouterr().err
+        assert "no gateway answered" in capsys.readouterr().err
     assert await run(url, tmp_path / "rows.ndjson") == 1
     assert url.rstrip("/") in capsys.readouterr().err
 
@@ -181,12 +181,12 @@ ILL_URLS = ("nonsense", "127.0.0.1:8080", "ftp://gateway", "http://", "http://ga
         (["--out", "rows.csv"], ".ndjson, .parquet or .arrow"),
         (["--out", "/nowhere/rows.ndjson"], "/nowhere"),
         (["--out", "rows.ndjson", "--session", "s", "--group", "g"], "--session"),
-        *((["--out", "rows.ndjson", "--url", url], f"--url {url} is no URL") for url in ILL_URLS),
+        *((["--out", "rows.ndjson", "--gateway", url], f"--gateway {url!r} is no URL") for url in ILL_URLS),
     ],
 )
 def test_ill_flags_are_exit_2(args: list[str], says: str) -> None:
     """Before anything is asked."""
-    done = CliRunner().invoke(cli, ["sessions", "export", "--url", "http://127.0.0.1:9", *args])
+    done = CliRunner().invoke(cli, ["sessions", "export", "--gateway", "http://127.0.0.1:9", *args])
 
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert says in done.stderr

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from aiohttp.test_utils import unused_port
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60.0
@@ -34,6 +35,11 @@ class Block:
         """Its lines, those that a backslash continues joined, without comments."""
         lines = self.text.replace("\\\n", " ").splitlines()
         return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def texts_of(document: Path, language: str) -> list[str]:
+    """Its fenced blocks of one language."""
+    return [block.text for block in blocks_of(document) if block.language == language]
 
 
 def blocks_of(document: Path) -> list[Block]:
@@ -67,16 +73,12 @@ class Reader:
 
     def here(self, text: str) -> str:
         """The text with the interpreter of this run, and with free ports in the place of the document's."""
-        text = _PORT.sub(lambda found: self._ports.setdefault(found[0], _free_port()), text)
+        text = _PORT.sub(lambda found: self._ports.setdefault(found[0], str(unused_port())), text)
         return _PROGRAM.sub(lambda found: _PROGRAMS[found[1]], text)
 
     def _run(self, command: str) -> None:
         if command.endswith("&"):
-            words = shlex.split(command.removesuffix("&"))
-            server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
-            self._servers.append(server)
-            assert server.stdout is not None
-            assert json.loads(server.stdout.readline())["event"] == "ready", command
+            self._servers.append(started(command))
             return
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
@@ -101,6 +103,15 @@ class Reader:
             server.communicate(timeout=LIMIT_S)
 
 
+def started(command: str) -> subprocess.Popen[str]:
+    """A server that a document starts, ready."""
+    words = shlex.split(command.removesuffix("&").partition(" 2> ")[0])
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    assert server.stdout is not None
+    assert json.loads(server.stdout.readline())["event"] == "ready", command
+    return server
+
+
 @contextmanager
 def followed(name: str) -> Iterator[Reader]:
     """A document of ``docs/``, followed to its end; its servers run while the block does."""
@@ -110,8 +121,3 @@ def followed(name: str) -> Iterator[Reader]:
         yield reader
     finally:
         reader.close()
-
-
-def _free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return str(taken.getsockname()[1])

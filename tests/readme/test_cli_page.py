@@ -4,15 +4,16 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
 from gateway.cli import cli
+from tests.readme.documents import ROOT, texts_of
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
+DOCUMENT = ROOT / "docs" / "cli.md"
+PAGE = DOCUMENT.read_text()
 
 
 def test_every_command_has_its_place_on_the_page():
@@ -27,8 +28,8 @@ def test_every_command_has_its_place_on_the_page():
 @pytest.mark.process
 def test_the_example_prints_what_the_page_says(tmp_path):
     """The file as it stands there, and the command."""
-    (file,) = re.findall(r"```yaml\n# gateway.yaml\n(.*?)```", PAGE, re.DOTALL)
-    (command,) = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+    (file,) = texts_of(DOCUMENT, "yaml")
+    (command,) = texts_of(DOCUMENT, "bash")
     (tmp_path / "gateway.yaml").write_text(file)
     (tmp_path / "admin.key").write_text("hush\n")
     variable, _, *args = shlex.split(command)

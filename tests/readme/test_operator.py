@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,10 @@ from gateway import errors
 from gateway.core.reason import Reason
 from gateway.edge.metric_table import TABLE
 from gateway.settings import Settings
+from tests.readme.documents import ROOT, Reader, texts_of
+from tests.surroundings import surroundings
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = ROOT / "docs"
 PAGES = ("fleet.md", "quickstart-operator.md", "troubleshooting.md")
 SOURCES = "".join(path.read_text() for path in sorted((DOCS.parent / "gateway").rglob("*.py")))
 OTHERS_FLAGS = {
@@ -30,7 +31,7 @@ OTHERS_FLAGS = {
     "--stream-interval",
 }
 """Of `vllm serve`."""
-COMMANDS_FLAGS = {"--back", "--key", "--out", "--url", "--gateway", "--ranks"}
+COMMANDS_FLAGS = {"--back", "--key", "--out", "--gateway", "--ranks"}
 """Of `gateway engines`, `gateway sessions` and `gateway sim`."""
 TOOLS_FLAGS = {"--json", "--retry", "--retry-connrefused", "--retry-delay", "--fail", "--request", "--build"}
 """Of curl and docker."""
@@ -38,27 +39,6 @@ TOOLS_FLAGS = {"--json", "--retry", "--retry-connrefused", "--retry-delay", "--f
 
 def text_of(page: str) -> str:
     return (DOCS / page).read_text()
-
-
-def blocks(page: str) -> list[str]:
-    """The page's commands."""
-    return re.findall(r"```bash\n(.*?)```", text_of(page), re.DOTALL)
-
-
-def slugs(path: Path) -> set[str]:
-    """What the headings of a page are linked by."""
-    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_links_lead_somewhere(page: str):
-    """Files and headings are there, on whatever page of `docs`."""
-    for link in re.findall(r"\]\((?!http)([^)\s]+)\)", text_of(page)):
-        file, _, anchor = link.partition("#")
-        target = DOCS / file if file else DOCS / page
-        assert target.exists(), link
-        assert not anchor or anchor in slugs(target), link
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -110,26 +90,21 @@ def _codes() -> set[str]:
 @pytest.mark.process
 def test_the_quick_start_for_operators_runs_from_its_beginning_to_its_end(tmp_path: Path):
     """Each of its commands succeeds, one row is exported, and the gateway ends with 0."""
-    script = "\n".join(blocks("quickstart-operator.md"))
-    for port in ("8000", "8001", "8080"):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            script = script.replace(f":{port}", f":{taken.getsockname()[1]}")
-            script = script.replace(f"--port {port}", f"--port {taken.getsockname()[1]}")
+    script = Reader(DOCS / "quickstart-operator.md").here("\n".join(texts_of(DOCS / "quickstart-operator.md", "bash")))
     program = tmp_path / "bin" / "gateway"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gateway "$@"\n')
     program.chmod(0o755)
     begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
     end = "\npids=($(jobs -p))\nwait ${pids[1]}\necho ended with $?\n"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GATEWAY_")}
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     run = subprocess.run(
         ["bash", "-c", begin + script + end],
         capture_output=True,
         text=True,
         timeout=300,
         cwd=tmp_path,
-        env=clean
-        | {"PATH": f"{program.parent}:{clean['PATH']}", "PYTHONPATH": str(DOCS.parent), "HF_HUB_OFFLINE": "1"},
+        env=surroundings(PATH=path, PYTHONPATH=str(ROOT), HF_HUB_OFFLINE="1"),
         check=False,
     )
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,14 +10,15 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.readme.documents import ROOT, started, texts_of
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parent.parent.parent
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", README, re.DOTALL)
-PYTHON = [text for language, text in BLOCKS if language == "python"]
-COMMANDS = [line.strip() for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
+README = ROOT / "README.md"
+PYTHON = texts_of(README, "python")
+COMMANDS = [line.strip() for text in texts_of(README, "bash") for line in text.splitlines()]
 
 
 def command(start: str) -> str:
@@ -30,11 +30,7 @@ def command(start: str) -> str:
 @pytest.fixture(scope="module")
 def ports() -> dict[str, str]:
     """Free ports in the place of the README's."""
-    free = {}
-    for port in ("8000", "8001", "8080"):
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            free[port] = str(taken.getsockname()[1])
-    return free
+    return {port: str(unused_port()) for port in ("8000", "8001", "8080")}
 
 
 def moved(text: str, ports: dict[str, str]) -> str:
@@ -44,15 +40,6 @@ def moved(text: str, ports: dict[str, str]) -> str:
     programs = {"gateway": f"{sys.executable} -m gateway", "python": sys.executable}
     text = re.sub(r"\.venv/bin/(gateway|python)", lambda found: programs[found[1]], text)
     return text.replace("Qwen/Qwen3-8B", "rollout-gateway/demo")
-
-
-def started(line: str) -> subprocess.Popen[str]:
-    """A server of the README, ready."""
-    words = shlex.split(line.removesuffix("&").partition(" 2> ")[0])
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["event"] == "ready"
-    return process
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.edge.house import HELLO, House, OpenHouse, Words
 async def run(house: House | str, *words: str, **variables: str) -> Result:
     """What a command says, and its exit status."""
     url = house if isinstance(house, str) else str(house.http.make_url("/"))
-    arguments = ["sessions", words[0], "--url", url, *words[1:]]
+    arguments = ["sessions", words[0], "--gateway", url, *words[1:]]
     environment = {"COLUMNS": "200", **variables}
     with capture_logs():  # of the gateway, which is in this process, too
         return await asyncio.to_thread(CliRunner().invoke, cli, arguments, env=environment)

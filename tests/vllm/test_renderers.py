@@ -79,6 +79,6 @@ def delta(prompt: list[int]) -> list[int]:
 def verified(gateway: Gateway, rows: Path) -> None:
     """Export the session and hold every claim of its rows to account."""
     command = str(Path(sys.executable).with_name("gateway"))
-    export = [command, "sessions", "export", "--url", gateway.url, "--session", "s", "--out", str(rows)]
+    export = [command, "sessions", "export", "--gateway", gateway.url, "--session", "s", "--out", str(rows)]
     subprocess.run(export, check=True, capture_output=True)
     subprocess.run([command, "verify", str(rows)], check=True, capture_output=True)

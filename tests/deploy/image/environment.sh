@@ -18,7 +18,7 @@ if [ ! -e "$folder/.done" ]; then
   export TMPDIR=$folder/tmp
   mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-venv,ca-certificates \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt=force-unsafe-io \
-    trixie "$TMPDIR/base.tar" http://deb.debian.org/debian >&2
+    trixie "$TMPDIR/base.tar" "$(mirror)" >&2
   buildah=(buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver)
   driver=overlay # vfs copies all files at each step, but needs nothing of the kernel
   "${buildah[@]}" "$driver" images >&2 || driver=vfs

@@ -20,7 +20,7 @@ schema() {
 
 compose() { # by an apt of its own, so that the machine's lists and packages stay as they are
   mkdir -p apt/state/lists/partial apt/cache/archives/partial
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $suite main" \
     >apt/sources.list
   local own=(
     --option "Dir::Etc::SourceList=$PWD/apt/sources.list" --option Dir::Etc::SourceParts=-

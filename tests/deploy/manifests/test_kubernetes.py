@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.manifests.variables import settings_of
+from tests.readme.documents import ROOT, texts_of
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "deploy/kubernetes"
 RELEASES = {
@@ -84,8 +85,7 @@ def test_the_service_monitor_is_one(base, validators):
 
 
 def test_the_overlay_of_the_documents_says_image_model_and_engines(validators, run, tmp_path):
-    page = (FOLDER.parent.parent / "docs/deployment.md").read_text()
-    (overlay,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (overlay,) = texts_of(ROOT / "docs" / "deployment.md", "yaml")
     shutil.copytree(FOLDER / "base", tmp_path / "base")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/kustomization.yaml").write_text(overlay)
