@@ -1,5 +1,6 @@
 """A gateway as a trainer's code sees it, for code that waits."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,7 +84,7 @@ class Session:
 
 
 class GatewayClient:
-    """A client of a gateway; a context manager, and safe to share among threads.
+    """A client of a gateway; a context manager, and safe to share among threads, and with processes that are forked.
 
     Each method raises `GatewayCallError` where the gateway refuses and `GatewayConnectionError` where it does not
     answer. Before that, calls that were not carried out are tried again for `patience_s` seconds: where nothing
@@ -101,7 +102,7 @@ class GatewayClient:
         patience_s: float = way.PATIENCE_S,
     ) -> None:
         self.way = Way(url.rstrip("/"), admin_key, agent_key, timeout_s, patience_s)
-        self._pool = urllib3.PoolManager(maxsize=_POOLED, retries=False)
+        self._pool, self._process = _pool(), os.getpid()
 
     @property
     def url(self) -> str:
@@ -255,12 +256,18 @@ class GatewayClient:
             raise
         return value_of(call, answer, repeated=repeated)
 
+    def _connections(self) -> urllib3.PoolManager:
+        """Those of this process: over one of its parent's, each would read answers that are the other's."""
+        if self._process != os.getpid():
+            self._pool, self._process = _pool(), os.getpid()
+        return self._pool
+
     def _answer(self, call: Call[Any]) -> Answer:
         data, kind = way.body_of(call)
         limit_s = self.way.limit_s(call)
         limits = urllib3.Timeout(connect=min(way.CONNECT_S, limit_s), read=limit_s)
         try:
-            response = self._pool.request(
+            response = self._connections().request(
                 call.method,
                 self.way.target(call),
                 body=data,
@@ -273,3 +280,7 @@ class GatewayClient:
         except exceptions.HTTPError as error:
             raise GatewayConnectionError(self.way.unanswered(call, error), sent=True) from error
         return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, response.data)
+
+
+def _pool() -> urllib3.PoolManager:
+    return urllib3.PoolManager(maxsize=_POOLED, retries=False)
