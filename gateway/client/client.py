@@ -207,13 +207,21 @@ class GatewayClient:
                 over.set()
                 keeper.join()
         except BaseException as failure:
-            try:
-                self.take(pause.end(failed=True))
-            except GatewayClientError as further:
-                failure.add_note(pause.left_behind(further))
+            self._let_go(pause, failure)
             raise
-        self.take(pause.end(failed=False))
+        try:
+            self.take(pause.end(failed=False))
+        except (KeyboardInterrupt, SystemExit) as interruption:
+            self._let_go(pause, interruption)
+            raise
         pause.check()
+
+    def _let_go(self, pause: Pause, failure: BaseException) -> None:
+        """Have turns go on, though nobody knows what the engines have."""
+        try:
+            self.take(pause.end(failed=True))
+        except GatewayClientError as further:
+            failure.add_note(pause.left_behind(further))
 
     def _keep(self, pause: Pause, over: threading.Event) -> None:
         while not over.wait(pause.renewal_s):

@@ -252,3 +252,10 @@ def test_a_fork_has_connections_of_its_own(served: GatewayClient) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
     assert sorted(done.stdout.splitlines()) == ["child 0", "parent 0"], done.stderr
+
+
+@pytest.mark.parametrize("odd", ["", ".", "..", "a/../b", "a//b", "/"])
+def test_what_would_be_another_sessions_path_is_no_id(client: Any, odd: str) -> None:
+    """Dots and empty parts vanish on the way: to delete it would delete another, and its rows would be those of all."""
+    with pytest.raises(ValueError, match="cannot be a session id"):
+        client.known_session(odd)
