@@ -31,6 +31,11 @@ def chat(words: Words, prompt: str, said: str) -> bytes:
     return orjson.dumps(body)
 
 
+def standard(pid: int) -> list[str]:
+    """What a process has as its standard descriptors."""
+    return [str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in range(3)]
+
+
 async def test_it_says_when_it_is_ready_serves_and_ends_on_sigterm_in_the_middle_of_a_turn(
     tmp_path: Path, tokenizer_folder: str, words: Words
 ) -> None:
@@ -208,8 +213,7 @@ async def test_a_server_whose_standard_descriptors_were_closed_serves(tmp_path: 
         async with ClientSession() as http:
             await until(lives, within_s=START_S)
         assert child.returncode is None
-        kept = [str(Path(f"/proc/{child.pid}/fd/{number}").readlink()) for number in range(3)]
-        assert not [link for link in kept if link.startswith(("socket:", "anon_inode:"))]
+        assert not [kept for kept in standard(child.pid) if kept.startswith(("socket:", "anon_inode:"))]
         child.terminate()
         assert await asyncio.wait_for(child.wait(), START_S) == 0
     finally:
