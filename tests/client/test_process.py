@@ -92,8 +92,13 @@ def test_its_client_has_the_keys_that_stand_in_files(engine: str, tmp_path: Path
     (tmp_path / "key").write_text("hush-admin\n")
     (tmp_path / "g.yaml").write_text("agent_key: hush-agent\n")
     environment = dict(os.environ, GATEWAY_CONFIG=str(tmp_path / "g.yaml"), GATEWAY_ENGINE_CONTROL="true")
-    settings = {"model": MODEL_NAME, "engine": [engine], "admin_key_file": tmp_path / "key", "engine_control": False}
-    with launch(environment=environment, **settings) as gateway:
+    with launch(
+        environment=environment,
+        model=MODEL_NAME,
+        engine=[engine],
+        admin_key_file=tmp_path / "key",
+        engine_control=False,
+    ) as gateway:
         assert gateway.policy()["ordinal"] == 0
         assert gateway.session().openai().api_key == "hush-agent"
 

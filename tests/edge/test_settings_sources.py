@@ -7,6 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from gateway.errors import ConfigError
 from gateway.settings import Settings
@@ -244,9 +245,10 @@ def test_a_mark_of_utf_8_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: P
     mark = "\ufeff"
     (tmp_path / "key").write_text(f"{mark}k\n")
     flags = {"agent_key_file": str(tmp_path / "key")}
+    made = Settings(model="m", agent_key=SecretStr("k"))
 
-    assert loaded(tmp_path, flags, {}, f'{mark}model = "m"\n', "g.toml").settings == Settings(model="m", agent_key="k")
-    assert loaded(tmp_path, flags, {}, f"{mark}model: m\n").settings == Settings(model="m", agent_key="k")
+    assert loaded(tmp_path, flags, {}, f'{mark}model = "m"\n', "g.toml").settings == made
+    assert loaded(tmp_path, flags, {}, f"{mark}model: m\n").settings == made
 
 
 def test_every_file_that_can_be_named_is_of_a_key_or_the_one_of_settings() -> None:
