@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -232,8 +233,18 @@ def sim(  # its flags are the arguments of `create_sim`, which says more about t
     sys.exit(status)
 
 
+def _keep_standard_descriptors() -> None:
+    """Have what was closed be nowhere: else sockets take its number, which libuv and what prints take for their own."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
 def main() -> None:
     """Entry point of the console scripts. What they print is UTF-8 in any locale: JSON is, and tables have quotes."""
+    _keep_standard_descriptors()
     if isinstance(sys.stdout, TextIOWrapper):  # it may be closed
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     sys.path.insert(0, str(Path.cwd()))  # so that --renderer module:factory finds a module of the current folder

@@ -69,7 +69,13 @@ class Settings(BaseModel):
     Made in code it has what it is given, and defaults: the environment is not read.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+        hide_input_in_errors=True,  # it may be a key, or all that was said
+    )
 
     model: str
     """Where the tokenizer is found: a local folder, a hub id, or rollout-gateway/demo for the one that comes along."""
@@ -223,7 +229,12 @@ class Settings(BaseModel):
     @field_validator("renderer_config", mode="before")
     @classmethod
     def _as_json(cls, value: object) -> object:
-        return orjson.dumps(value).decode() if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        try:
+            return orjson.dumps(value).decode()
+        except TypeError as error:
+            raise ValueError(f"cannot be said as JSON: {error}") from None
 
     @field_validator("renderer_config")
     @classmethod

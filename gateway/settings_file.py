@@ -20,8 +20,11 @@ def read_config(path: Path) -> dict[str, object]:
     if kind not in (".yaml", ".yml", ".toml"):
         raise ConfigError(f"{path}: which language is it in? Give it a name that ends in .yaml, .yml or .toml")
     text = _text(path)
+    language = kind.removeprefix(".").replace("yml", "yaml").upper()
     try:
         return tomllib.loads(text) if kind == ".toml" else _read_yaml(text, path)
+    except RecursionError:
+        raise ConfigError(f"{path}: no {language} of settings: it is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: no TOML: {error}") from None
     except yaml.MarkedYAMLError as error:
@@ -30,6 +33,8 @@ def read_config(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: no YAML: {where}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: no YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:  # a date that is none, a number without end
+        raise ConfigError(f"{path}: no {language}: {error}") from None
 
 
 def _read_yaml(text: str, path: Path) -> dict[str, object]:
@@ -74,7 +79,7 @@ def _text(path: Path) -> str:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"{path}: is over {_MOST_BYTES} bytes, and so not what was meant")
-        return content.decode()
+        return content.decode("utf-8-sig")  # some editors mark it so
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -183,13 +183,21 @@ class AsyncGatewayClient:
                 keeper.cancel()
                 await asyncio.wait({keeper})
         except BaseException as failure:
-            try:
-                await self.take(pause.end(failed=True))
-            except GatewayClientError as further:
-                failure.add_note(pause.left_behind(further))
+            await self._let_go(pause, failure)
             raise
-        await self.take(pause.end(failed=False))
+        try:
+            await self.take(pause.end(failed=False))
+        except asyncio.CancelledError as interruption:
+            await self._let_go(pause, interruption)
+            raise
         pause.check()
+
+    async def _let_go(self, pause: Pause, failure: BaseException) -> None:
+        """Have turns go on, though nobody knows what the engines have."""
+        try:
+            await self.take(pause.end(failed=True))
+        except GatewayClientError as further:
+            failure.add_note(pause.left_behind(further))
 
     async def _keep(self, pause: Pause) -> None:
         while True:

@@ -55,7 +55,13 @@ class Call(Generic[Read]):
 
 
 def path_of(session_id: str) -> str:
-    """The path of a session."""
+    """The path of a session.
+
+    Raises:
+        ValueError: the path would be that of something else: of another session, or of all.
+    """
+    if {"", ".", ".."} & set(session_id.split("/")):
+        raise ValueError(f"{session_id!r} cannot be a session id: it or a part between its slashes is empty, . or ..")
     return f"/sessions/{quote(session_id)}"
 
 
@@ -105,7 +111,7 @@ def list_turns(session_id: str, query: Mapping[str, object]) -> Call[Page[Turn]]
 
 def list_rows(session_id: str | None, query: Mapping[str, object]) -> Call[Page[Row]]:
     """One page of rows: of a session, or of many."""
-    return Call("GET", f"{path_of(session_id) if session_id else ''}/trajectories", query=words(query))
+    return Call("GET", f"{'' if session_id is None else path_of(session_id)}/trajectories", query=words(query))
 
 
 def free_sessions(session_ids: list[str]) -> Call[Freed]:

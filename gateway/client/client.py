@@ -1,5 +1,6 @@
 """A gateway as a trainer's code sees it, for code that waits."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,7 +84,7 @@ class Session:
 
 
 class GatewayClient:
-    """A client of a gateway; a context manager, and safe to share among threads.
+    """A client of a gateway; a context manager, and safe to share among threads, and with processes that are forked.
 
     Each method raises `GatewayCallError` where the gateway refuses and `GatewayConnectionError` where it does not
     answer. Before that, calls that were not carried out are tried again for `patience_s` seconds: where nothing
@@ -101,7 +102,7 @@ class GatewayClient:
         patience_s: float = way.PATIENCE_S,
     ) -> None:
         self.way = Way(url.rstrip("/"), admin_key, agent_key, timeout_s, patience_s)
-        self._pool = urllib3.PoolManager(maxsize=_POOLED, retries=False)
+        self._pool, self._process = _pool(), os.getpid()
 
     @property
     def url(self) -> str:
@@ -206,13 +207,21 @@ class GatewayClient:
                 over.set()
                 keeper.join()
         except BaseException as failure:
-            try:
-                self.take(pause.end(failed=True))
-            except GatewayClientError as further:
-                failure.add_note(pause.left_behind(further))
+            self._let_go(pause, failure)
             raise
-        self.take(pause.end(failed=False))
+        try:
+            self.take(pause.end(failed=False))
+        except (KeyboardInterrupt, SystemExit) as interruption:
+            self._let_go(pause, interruption)
+            raise
         pause.check()
+
+    def _let_go(self, pause: Pause, failure: BaseException) -> None:
+        """Have turns go on, though nobody knows what the engines have."""
+        try:
+            self.take(pause.end(failed=True))
+        except GatewayClientError as further:
+            failure.add_note(pause.left_behind(further))
 
     def _keep(self, pause: Pause, over: threading.Event) -> None:
         while not over.wait(pause.renewal_s):
@@ -255,11 +264,17 @@ class GatewayClient:
             raise
         return value_of(call, answer, repeated=repeated)
 
+    def _connections(self) -> urllib3.PoolManager:
+        """Those of this process: over one of its parent's, each would read answers that are the other's."""
+        if self._process != os.getpid():
+            self._pool, self._process = _pool(), os.getpid()
+        return self._pool
+
     def _answer(self, call: Call[Any]) -> Answer:
         limit_s = self.way.limit_s(call)
         limits = urllib3.Timeout(connect=min(way.CONNECT_S, limit_s), read=limit_s)
         try:
-            response = self._pool.request(
+            response = self._connections().request(
                 call.method,
                 self.way.target(call),
                 body=way.body_of(call),
@@ -277,3 +292,7 @@ class GatewayClient:
 def _octets(value: str) -> str:
     """A header's UTF-8, each byte of it as the character that the library makes that byte of."""
     return value.encode().decode("latin-1")
+
+
+def _pool() -> urllib3.PoolManager:
+    return urllib3.PoolManager(maxsize=_POOLED, retries=False)

@@ -18,6 +18,8 @@ from gateway.client.errors import GatewayProcessError
 START_S, END_S = 120.0, 60.0
 _SECRETS = ("admin_key", "agent_key", "engine_key")
 """Settings that go by the environment: everybody may read a process's flags."""
+_FILES = ("config", "admin_key_file", "agent_key_file")
+"""Settings that name files in which keys may stand."""
 _LAST_LINES, _LAST_BYTES = 10, 16_384
 _PIECE_BYTES = 4096
 
@@ -49,7 +51,7 @@ def launch(
     command = ["serve", *flags(said), "--exit-with-parent"]
     secrets = {_variable(name): _plain(settings[name]) for name in _SECRETS if settings.get(name)}
     given = {**(os.environ if environment is None else environment), **secrets}
-    admin_key, agent_key = given.get(_variable("admin_key")), given.get(_variable("agent_key"))
+    admin_key, agent_key = _keys(settings, given)
     serving = _Process(command, log, given).serving(start_timeout_s, end_timeout_s)
     with serving as url, GatewayClient(url, admin_key, agent_key) as gateway:
         yield gateway
@@ -70,9 +72,24 @@ def simulated_engine(
         GatewayProcessError: as `launch`.
     """
     said = {"port": 0, "ranks": ranks} | knobs
-    command = ["sim", *flags(said, negated=True, pairs=True), "--exit-with-parent"]
+    command = ["sim", *flags(said, pairs=True), "--exit-with-parent"]
     with _Process(command, log, os.environ).serving(start_timeout_s, end_timeout_s) as url:
         yield url
+
+
+def _keys(settings: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The admin's key and the agents' that the gateway has, wherever they are said."""
+    if not any(settings.get(name) or environment.get(_variable(name)) for name in _FILES):
+        return environment.get(_variable("admin_key")), environment.get(_variable("agent_key"))
+    from gateway.errors import ConfigError
+    from gateway.settings_sources import load  # with what it brings, for those who have files
+
+    said = {name: str(value) if name in _FILES else value for name, value in settings.items() if value is not None}
+    try:
+        loaded = load(said, environment).settings
+    except ConfigError:
+        return None, None  # the gateway will say so, and end
+    return loaded.admin_key.get_secret_value(), loaded.agent_key.get_secret_value()
 
 
 def _variable(name: str) -> str:
@@ -84,16 +101,18 @@ def _plain(key: Any) -> str:
     return str(key.get_secret_value() if hasattr(key, "get_secret_value") else key)
 
 
-def flags(settings: Mapping[str, object], *, negated: bool = False, pairs: bool = False) -> list[str]:
-    """Settings as flags: `True` is the flag alone, `None` none, a list one for each item, or with `pairs` one for all.
+def flags(settings: Mapping[str, object], *, pairs: bool = False) -> list[str]:
+    """Settings as flags: `True` is the flag alone, `False` its negation, `None` none, a dictionary its JSON.
 
-    `False` is the flag's negation, where there is one.
+    A list is one for each item, or with `pairs` one for all.
     """
     found: list[str] = []
     for name, value in settings.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            found += [flag] if value else [f"--no-{flag[2:]}"] if negated else []
+            found.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, dict):
+            found += [flag, json.dumps(value)]
         elif isinstance(value, list | tuple):
             found += [flag, *map(str, value)] if pairs else [part for item in value for part in (flag, str(item))]
         elif value is not None:

@@ -27,7 +27,7 @@ class Way:
     admin_key: str | None = field(default=None, repr=False)
     agent_key: str | None = field(default=None, repr=False)
     timeout_s: float = TIMEOUT_S
-    """How long one try may take."""
+    """How long one try waits for something, or something more, of an answer."""
     patience_s: float = PATIENCE_S
     """How long calls are tried again that were not carried out."""
 

@@ -1,5 +1,7 @@
 """Both clients do what the gateway offers, and say in one way what it refuses."""
 
+import subprocess
+import sys
 from itertools import islice
 from typing import Any
 
@@ -12,6 +14,20 @@ from gateway.render.demo import MODEL_NAME
 from tests.client.both import connected
 from tests.client.conftest import ask
 from tests.client.scripted import Told
+
+FORKED = """
+import os
+from gateway.client import GatewayClient
+
+with GatewayClient("{url}", patience_s=0, timeout_s=10) as gateway:
+    sessions = {{name: gateway.session(f"fork-{{name}}") for name in ("parent", "child")}}
+    child = os.fork()
+    mine = sessions["parent" if child else "child"]
+    wrong = sum(mine.show()["session_id"] != mine.id for _ in range(100))
+    os.write(1, f"{{'parent' if child else 'child'}} {{wrong}}\\n".encode())
+    if child:
+        os.waitpid(child, 0)
+"""
 
 
 def test_a_session_is_made_as_it_is_asked_for(client: Any, name: str) -> None:
@@ -253,3 +269,19 @@ def test_a_key_with_a_line_break_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="line break") as caught:
         GatewayClient("http://h", admin_key="secret\n")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.process
+def test_a_fork_has_connections_of_its_own(served: GatewayClient) -> None:
+    """As a trainer's loaders of data have: over a shared one each would read the other's answers."""
+    program = FORKED.format(url=served.url)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert sorted(done.stdout.splitlines()) == ["child 0", "parent 0"], done.stderr
+
+
+@pytest.mark.parametrize("odd", ["", ".", "..", "a/../b", "a//b", "/"])
+def test_what_would_be_another_sessions_path_is_no_id(client: Any, odd: str) -> None:
+    """Dots and empty parts vanish on the way: to delete it would delete another, and its rows would be those of all."""
+    with pytest.raises(ValueError, match="cannot be a session id"):
+        client.known_session(odd)

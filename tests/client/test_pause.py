@@ -1,12 +1,21 @@
 """A pause lasts exactly as long as its block, and says so when it did not."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from gateway.client import GatewayCallError, GatewayClient, GatewayConnectionError, Pause, PauseLost, serve_in_thread
+from gateway.client import (
+    GatewayCallError,
+    GatewayClient,
+    GatewayConnectionError,
+    Pause,
+    PauseLost,
+    calls,
+    serve_in_thread,
+)
 from gateway.render.demo import FOLDER, MODEL_NAME
 from tests.client.both import connected, pass_time
 from tests.client.conftest import ask
@@ -189,3 +198,21 @@ def test_a_renewal_that_is_refused_loses_the_pause() -> None:
 
     with pytest.raises(PauseLost, match="refused"):
         pause.check()
+
+
+def test_an_interrupt_at_the_end_of_the_block_holds_nobody(
+    client: Any, kind: str, served: GatewayClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents do not wait for the lease to end, and nothing is announced."""
+    interrupt = KeyboardInterrupt if kind == "waiting" else asyncio.CancelledError
+
+    def interrupted() -> None:
+        monkeypatch.undo()  # once
+        raise interrupt
+
+    with pytest.raises(interrupt), client.paused(name):  # the end is what raises
+        assert owners(served)
+        monkeypatch.setattr(calls, "show_pauses", interrupted)
+
+    assert not owners(served)
+    assert served.policy()["version"] != name

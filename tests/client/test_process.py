@@ -52,10 +52,12 @@ def doubled(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str = "") -> 
 def test_settings_become_flags() -> None:
     """Each kind as the command line has it; what is not said is not there."""
     said = {"model_name": "m", "engine": ["a", "b"], "insecure": True, "port": 0, "allow_bridgeless": False, "x": None}
+    said["renderer_config"] = {"a": [1]}
     knobs = {"routed_experts": (2, 4), "scale_out": False, "sampling_mask": True}
 
-    assert flags(said) == ["--model-name", "m", "--engine", "a", "--engine", "b", "--insecure", "--port", "0"]
-    assert flags(knobs, negated=True, pairs=True) == ["--routed-experts", "2", "4", "--no-scale-out", "--sampling-mask"]
+    known = ["--model-name", "m", "--engine", "a", "--engine", "b", "--insecure", "--port", "0"]
+    assert flags(said) == [*known, "--no-allow-bridgeless", "--renderer-config", '{"a": [1]}']
+    assert flags(knobs, pairs=True) == ["--routed-experts", "2", "4", "--no-scale-out", "--sampling-mask"]
 
 
 @pytest.mark.process
@@ -82,6 +84,23 @@ def test_keys_go_to_gateway_and_client_and_to_nobody_who_lists_processes(engine:
         shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert "gateway serve" in shown
     assert "hush-" not in shown
+
+
+@pytest.mark.process
+def test_its_client_has_the_keys_that_stand_in_files(engine: str, tmp_path: Path) -> None:
+    """As the gateway has: in one of its own, by flag, and in the one of settings, by variable; a flag undoes a variable."""
+    (tmp_path / "key").write_text("hush-admin\n")
+    (tmp_path / "g.yaml").write_text("agent_key: hush-agent\n")
+    environment = dict(os.environ, GATEWAY_CONFIG=str(tmp_path / "g.yaml"), GATEWAY_ENGINE_CONTROL="true")
+    with launch(
+        environment=environment,
+        model=MODEL_NAME,
+        engine=[engine],
+        admin_key_file=tmp_path / "key",
+        engine_control=False,
+    ) as gateway:
+        assert gateway.policy()["ordinal"] == 0
+        assert gateway.session().openai().api_key == "hush-agent"
 
 
 @pytest.mark.process

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,11 @@ def chat(words: Words, prompt: str, said: str) -> bytes:
     """A request."""
     body = {"messages": [{"role": "user", "content": prompt}], "vllm_xargs": {"script": words.said(said)}}
     return orjson.dumps(body)
+
+
+def standard(pid: int) -> list[str]:
+    """What a process has as its standard descriptors."""
+    return [str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in range(3)]
 
 
 async def test_it_says_when_it_is_ready_serves_and_ends_on_sigterm_in_the_middle_of_a_turn(
@@ -187,6 +193,33 @@ async def test_a_reader_of_standard_output_that_has_gone_does_no_harm(tmp_path: 
         assert "nobody reads standard output" in process.errors
         process.child.send_signal(signal.SIGTERM)
         assert await process.ended() == 0
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "<&-", "2>&-"])
+async def test_a_server_whose_standard_descriptors_were_closed_serves(tmp_path: Path, closed: str) -> None:
+    """As some supervisors start it: they are nowhere, and no socket takes their numbers."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    program = f'exec "$0" -m gateway sim --port {port} {closed}'
+    child = await asyncio.create_subprocess_exec("sh", "-c", program, sys.executable, cwd=tmp_path)
+
+    async def lives() -> bool:
+        with suppress(ClientError):
+            async with http.get(f"http://127.0.0.1:{port}/health") as answer:
+                return answer.status == 200
+        return child.returncode is not None
+
+    try:
+        async with ClientSession() as http:
+            await until(lives, within_s=START_S)
+        assert child.returncode is None
+        assert not [kept for kept in standard(child.pid) if kept.startswith(("socket:", "anon_inode:"))]
+        child.terminate()
+        assert await asyncio.wait_for(child.wait(), START_S) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
 
 
 async def test_a_sim_whose_port_is_taken_is_exit_2_and_one_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import pytest
+from pydantic import ValidationError
 
 from gateway.core.pool import Bounds
 from gateway.errors import ConfigError
@@ -103,6 +104,19 @@ def test_an_empty_key_is_no_key(name: str) -> None:
     """`--agent-key "$KEY"` with an unset variable must not open the gateway to the world."""
     with pytest.raises(ConfigError):
         load_settings(model="m", host="0.0.0.0", **{name: ""})
+
+
+@pytest.mark.parametrize(
+    "ill", [{"host": "0.0.0.0"}, {"admin_key": ["hush"]}, {"engine": ["http://user:hush@h:1"]}, {"hush": "hush"}]
+)
+def test_settings_made_in_code_are_refused_without_what_they_hold(ill: dict[str, object]) -> None:
+    """The words of a refusal end in logs: they repeat neither the ill value nor a key beside it."""
+    said: dict[str, object] = {"model": "m", "engine_key": "hush"} | ill
+    with pytest.raises(ValidationError) as refused:
+        Settings(**said)  # type: ignore[arg-type]  # which is the point
+
+    assert "hush'" not in str(refused.value)
+    assert "input_value" not in str(refused.value)
 
 
 def test_secrets_are_not_shown() -> None:

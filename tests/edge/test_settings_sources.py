@@ -7,6 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from gateway.errors import ConfigError
 from gateway.settings import Settings
@@ -119,6 +120,18 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("g.toml", 'model = "m"\nport = \n', "g.toml: no TOML: "),
         ("g.toml", 'model = "m"\nmodel = "n"\n', "g.toml: no TOML: "),
         ("g.ini", "", "g.ini: which language is it in?"),
+        ("g.yaml", f"engine: {'[' * 3000}{']' * 3000}\n", "g.yaml: no YAML of settings: it is nested too deeply"),
+        ("g.toml", f"engine = {'[' * 3000}{']' * 3000}\n", "g.toml: no TOML of settings: it is nested too deeply"),
+        ("g.yaml", "model: m\nhost: 2020-99-99\n", "g.yaml: no YAML: month must be in 1..12"),
+        ("g.yml", f"model: m\nport: {'9' * 5000}\n", "g.yml: no YAML: Exceeds the limit"),
+        ("g.toml", f"model = 'm'\nport = {'9' * 5000}\n", "g.toml: no TOML: Exceeds the limit"),
+        (
+            "g.yaml",
+            f"model: m\nrenderer_config: {{a: {'9' * 30}}}\n",
+            "g.yaml:renderer_config: cannot be said as JSON: ",
+        ),
+        ("g.yaml", "model: m\nrenderer_config: {1: 2}\n", "g.yaml:renderer_config: cannot be said as JSON: "),
+        ("g.yaml", 'model: m\nrenderer_config: {a: "\\ud800"}\n', "g.yaml:renderer_config: cannot be said as JSON: "),
         ("g.yaml", "model: m\nprot: 1\n", "g.yaml:prot: there is no such setting; is port meant?"),
         ("g.yaml", "model-name: m\n", "g.yaml:model-name: there is no such setting; is model_name meant?"),
         ("g.yaml", "config: other.yaml\n", "g.yaml:config: there is no such setting"),
@@ -225,6 +238,17 @@ def test_a_file_of_a_key_holds_one_key(tmp_path: Path, content: bytes | None) ->
 
     assert "two" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_mark_of_utf_8_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
+    """As some editors write it, be it settings or a key."""
+    mark = "\ufeff"
+    (tmp_path / "key").write_text(f"{mark}k\n")
+    flags = {"agent_key_file": str(tmp_path / "key")}
+    made = Settings(model="m", agent_key=SecretStr("k"))
+
+    assert loaded(tmp_path, flags, {}, f'{mark}model = "m"\n', "g.toml").settings == made
+    assert loaded(tmp_path, flags, {}, f"{mark}model: m\n").settings == made
 
 
 def test_every_file_that_can_be_named_is_of_a_key_or_the_one_of_settings() -> None:

@@ -1,5 +1,6 @@
 """What a user has who installed the wheel, and nothing of this tree."""
 
+import json
 from pathlib import Path
 
 from tests.installed.conftest import Run
@@ -60,6 +61,16 @@ class Plain:
     def bridge_to_next_turn(self, prompt, completion, new_messages, *, tools=None):
         return [*prompt, *completion, *self.render_ids(new_messages)]
 """
+AGENT = """
+from openai import OpenAI
+
+with OpenAI() as client:
+    model = client.models.list().data[0].id
+    messages = []
+    for question in ("How is the weather in Bern?", "And in Chur?", "Thanks!"):
+        messages.append({"role": "user", "content": question})
+        messages.append(client.chat.completions.create(model=model, messages=messages).choices[0].message)
+"""
 IN_THREAD = """
 from gateway.client import serve_in_thread, simulated_engine
 from mine import Plain
@@ -107,6 +118,17 @@ def test_a_gateway_in_a_thread_has_a_renderer_of_the_users_own(run: Run) -> None
     shown = run("python", "-W", "error", "program.py", program=IN_THREAD, mine=MINE)
 
     assert shown.splitlines()[-1] == "True ['rendered', 'bridged']"
+
+
+def test_the_doctor_examines_an_agent(run: Run) -> None:
+    """One that sends back what it was answered, with nothing but the openai package."""
+    report = json.loads(run("gateway", "doctor", "--json", "--", "python", "agent.py", agent=AGENT))
+
+    assert report["verdict"] == "keeps"
+    assert report["exit_code"] == 0
+    assert report["turns"] == 3
+    assert report["breaks"] == []
+    assert report["simulated"] is True
 
 
 def test_the_command_is_there_by_both_names(run: Run) -> None:
