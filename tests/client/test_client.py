@@ -142,7 +142,7 @@ def test_a_session_is_made_under_the_name_that_balancers_read(kind: str, script:
     assert asked.headers["x-session-id"].encode("latin-1").decode() == asked.body["session_id"] == kept
 
 
-@pytest.mark.parametrize("ill", ["a\nb", " a", "a//b"])
+@pytest.mark.parametrize("ill", ["a\nb", " a"])
 def test_an_id_that_cannot_be_one_is_refused_by_the_gateway(client: Any, ill: str) -> None:
     """In its words, whatever a header makes of it."""
     with pytest.raises(GatewayCallError, match="cannot be a session id") as caught:
