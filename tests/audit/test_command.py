@@ -40,7 +40,9 @@ class Audited:
     async def exported(self, name: str, **flags: Any) -> Path:
         """The rows as a file."""
         url, out = str(self.house.http.make_url("/")), self.folder / name
-        assert await run(export, gateway=url, out=out, **({} if "session" in flags else {"status": "all"}), **flags) == 0
+        assert (
+            await run(export, gateway=url, out=out, **({} if "session" in flags else {"status": "all"}), **flags) == 0
+        )
         return out
 
     async def audit(self, file: Path, **flags: Any) -> tuple[int, Any]:

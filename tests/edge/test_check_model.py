@@ -10,6 +10,8 @@ from gateway.render.options import Options
 from gateway.render.translator import Translator
 from tests.edge.house import MODEL_NAME
 
+pytestmark = pytest.mark.process  # much work: beside the gate
+
 
 @pytest.mark.parametrize(
     ("limit", "status"),

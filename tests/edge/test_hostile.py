@@ -10,6 +10,8 @@ import pytest
 
 from tests.edge.house import HELLO, House, Json
 
+pytestmark = pytest.mark.process  # much work: beside the gate
+
 PATH = "/sessions/s/v1/chat/completions"
 NEST = 100_000
 BOMB_BYTES = 80 << 20

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from gateway.render.decoder import Decoder
 from tests.render.vocabularies import RANDOM, Counted, demo, ids_of, llama_like, pieces_of
 
+pytestmark = pytest.mark.process  # much work: beside the gate
+
 
 @pytest.fixture(params=["qwen", "demo", "llama"])
 def tokenizer(request):

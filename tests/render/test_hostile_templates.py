@@ -16,6 +16,8 @@ from gateway.render.registry import load_tokenizer
 from gateway.render.template import TemplateRenderer
 from tests.render.hostile import HANGING_ON_THOUGHTS, HOSTILE, REWRITING, SOUND, chatml
 
+pytestmark = pytest.mark.process  # much work: beside the gate
+
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("look", "go")]
 NOW = datetime(2026, 5, 6, 7, 8, 9)  # noqa: DTZ001  # as templates' clock
 MANY = 18
