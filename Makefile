@@ -51,9 +51,9 @@ own-tests: setup
 properties: setup
 	$(BIN)/pytest -m hypothesis tests/core tests/wire
 
-test-rooms: setup # three processes for two cores: many of these tests wait
+test-rooms: setup
 	tests/tokenizers/environment.sh qwen3
-	$(BIN)/pytest --numprocesses 3 --dist worksteal -m 'not process' --ignore=tests/core --ignore=tests/wire
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m 'not process' --ignore=tests/core --ignore=tests/wire
 
 test-processes: setup ## the README's commands, the demo, the command line: each in processes of its own
 	tests/tokenizers/environment.sh qwen3

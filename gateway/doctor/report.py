@@ -75,6 +75,7 @@ class Report:
         by = Counter(step.by for step in self.breaks)
         found = Findings(
             calls=len(self.seen.calls),
+            failed=not self.seen.end.well,
             turns=len(self.seen.steps),
             main_turns=len(self.main),
             beginnings=sum(step.before is None for step in self.seen.steps),

@@ -26,6 +26,8 @@ class Findings:
     """What a verdict hangs on."""
 
     calls: int
+    failed: bool
+    """Whether the agent ended otherwise than well."""
     turns: int
     """Complete ones."""
     main_turns: int
@@ -44,6 +46,8 @@ class Findings:
 
 def verdict_of(found: Findings) -> Verdict:
     """The verdict on what was found."""
+    if not found.calls and found.failed:
+        return Verdict("no_call", "failed before it made a call: what it printed says why")
     if not found.calls:
         what = "made no call: does it read OPENAI_BASE_URL? Else give it the URL with {base_url} among its arguments"
         return Verdict("no_call", what)

@@ -71,13 +71,12 @@ def test_what_a_panel_asks_has_an_answer_after_the_readmes_commands(tmp_path: Pa
         for line in (here(command(".venv/bin/gateway sim")), serve, here(command("prometheus "))):
             servers.enter_context(running(line))
         said(here(command("curl --silent --fail")))
-        said(
-            f"curl --silent --fail --retry 60 --retry-connrefused --retry-delay 1 http://127.0.0.1:{prometheus}/-/ready"
-        )
-        said("sleep 2")
+        said(here(command("until curl")))
         assert "one row: " in said(here(command(".venv/bin/python examples/")))
+        (row,) = json.loads(said(here(command("curl --silent 'http://127.0.0.1:8080/trajectories"))))["data"]
         series = json.loads(said(here(query)))["data"]["result"]
 
+    assert [turn["how"] for turn in row["turns"]][:2] == ["rendered", "bridged"]
     rates = {one["metric"]["how"]: float(one["value"][1]) for one in series}
     assert rates["bridged"] > 0
     assert asked[1] in panels_ask()

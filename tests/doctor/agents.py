@@ -135,6 +135,11 @@ def crashes() -> None:
     sys.exit(3)
 
 
+def fails_at_once() -> None:
+    """As one whose packages are not there."""
+    sys.exit("No module named 'openai'")
+
+
 def lingers() -> None:
     """After a conversation, until it is ended; it says in a file that it has begun to."""
     converse()
@@ -155,6 +160,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "makes_no_call": lambda: None,
     "speaks_another_dialect": speaks_another_dialect,
     "crashes": crashes,
+    "fails_at_once": fails_at_once,
     "lingers": lingers,
 }
 

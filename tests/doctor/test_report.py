@@ -158,6 +158,14 @@ async def test_who_made_no_call_is_told_what_to_look_at(examine):
     assert "OPENAI_BASE_URL" in told["summary"]
 
 
+async def test_who_failed_before_its_first_call_is_sent_to_what_it_printed(examine):
+    """And not to its environment."""
+    told = await examine("fails_at_once")
+
+    assert (told["verdict"], told["exit_code"]) == ("no_call", 4)
+    assert told["summary"] == "failed before it made a call: what it printed says why"
+
+
 async def test_who_asks_for_what_is_not_there_is_told_so(examine):
     """With the path, and the one that is there."""
     told = await examine("speaks_another_dialect")

@@ -250,8 +250,8 @@ async def listed(house: House, query: str = "") -> tuple[list[str], str | None]:
     return [session["session_id"] for session in answer.body["data"]], answer.body["next"]
 
 
-async def until(holds: Callable[[], Any], *, within_s: float = 2.0) -> None:
-    """Wait until `holds`, a function or a coroutine function, is true; fail when it takes too long."""
+async def until(holds: Callable[[], Any], *, within_s: float = 10.0) -> None:
+    """Wait until `holds`, a function or a coroutine function, is true; fail when it takes longer than a busy machine may."""
     deadline = time.monotonic() + within_s
     while True:
         held = holds()
