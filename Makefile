@@ -124,7 +124,7 @@ test-examples: setup ## the examples, each before a simulated engine (makes the 
 	tests/clients/environment.sh
 	$(BIN)/pytest tests/examples tests/clients/test_examples.py
 
-test-deploy: setup ## what deploy/ holds, on the programs that Debian packages: balancers, Prometheus (installs them on first use)
+test-deploy: setup ## what deploy/ holds, on the programs that read it: balancers, Prometheus, Compose, kubectl, systemd (installs them on first use)
 	tests/deploy/environment.sh
 	$(BIN)/pytest --numprocesses 3 --dist loadfile tests/deploy --ignore=tests/deploy/image
 
